@@ -1,0 +1,207 @@
+// Copyright The otelcol-fpm Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sequenceOf makes arrivals of one worker and rank, a number higher each time.
+func at(moment time.Time, worker string, dpRank, sequence int64) Arrival {
+	a := arrival(step{worker: worker, rank: dpRank, sequence: sequence})
+	a.ReceivedAt = moment
+	return a
+}
+
+func newEndpoints(t *testing.T, r *Registry, names ...string) (endpoints []*Endpoint) {
+	t.Helper()
+	for _, name := range names {
+		e, err := r.Add(name)
+		require.NoError(t, err)
+		endpoints = append(endpoints, e)
+	}
+	return endpoints
+}
+
+func TestSTR_73_EmptyWorkerIDFallsBackToTheEndpoint(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "tcp://a:1", "tcp://b:1")
+	a, b := e[0].Observe(at(start, "", 0, 5)), e[1].Observe(at(start, "", 0, 5))
+	require.Equal(t, "tcp://a:1", a.Identity)
+	require.Equal(t, "tcp://b:1", b.Identity)
+	require.NotSame(t, a.Stream, b.Stream)
+}
+
+func TestSTR_102_SharedWorkerID(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "tcp://a:1", "tcp://b:1")
+
+	first := e[0].Observe(at(start, "7", 0, 1))
+	require.Equal(t, "7", first.Identity)
+	require.False(t, first.Shared)
+	otherRank := e[1].Observe(at(start, "7", 1, 1))
+	require.Equal(t, "7", otherRank.Identity, "another rank is another stream")
+	second := e[1].Observe(at(start, "7", 0, 2))
+	require.Equal(t, "tcp://b:1", second.Identity)
+	require.True(t, second.Shared)
+
+	t.Run("kept while live", func(t *testing.T) {
+		require.Equal(t, "7", e[0].Observe(at(start.Add(59*time.Second), "7", 0, 2)).Identity)
+		v := e[1].Observe(at(start.Add(59*time.Second), "7", 0, 3))
+		require.Equal(t, "tcp://b:1", v.Identity)
+		require.False(t, v.Shared, "warned once")
+	})
+	t.Run("decided anew on the return from stale", func(t *testing.T) {
+		back := start.Add(5 * time.Minute)
+		v := e[1].Observe(at(back, "7", 0, 4))
+		require.True(t, v.Returned)
+		require.Equal(t, "7", v.Identity)
+		v = e[0].Observe(at(back, "7", 0, 3))
+		require.True(t, v.Returned)
+		require.Equal(t, "tcp://a:1", v.Identity)
+		require.True(t, v.Shared)
+	})
+}
+
+func TestSTR_99_ForgetAfter(t *testing.T) {
+	var forgotten []string
+	cfg := testConfig()
+	cfg.OnForget = func(s *Stream) { forgotten = append(forgotten, s.Key().WorkerID) }
+	r := NewRegistry(cfg)
+	e := newEndpoints(t, r, "A")[0]
+	e.Observe(at(start, "7", 0, 5))
+	e.Observe(at(start.Add(time.Minute), "8", 0, 5))
+
+	r.Sweep(start.Add(time.Hour - 1))
+	require.Equal(t, 2, r.Len())
+	r.Sweep(start.Add(time.Hour))
+	require.Equal(t, []string{"7"}, forgotten)
+
+	v := e.Observe(at(start.Add(time.Hour), "7", 0, 50))
+	require.True(t, v.New, "a first record: nothing is missing (STR-65)")
+	require.Zero(t, v.Missing)
+	require.Equal(t, start.Add(time.Hour), v.Stream.FirstSeen())
+	v = e.Observe(at(start.Add(time.Hour), "8", 0, 9))
+	require.EqualValues(t, 3, v.Missing, "the stream that was kept goes on")
+	require.Equal(t, start.Add(time.Minute), v.Stream.FirstSeen())
+}
+
+func TestSTR_99_AtTheCap(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxStreams = 4
+
+	t.Run("the stale stream silent longest gives way", func(t *testing.T) {
+		r := NewRegistry(cfg)
+		e := newEndpoints(t, r, "A", "B")
+		e[0].Observe(at(start, "old", 0, 1))
+		e[0].Observe(at(start.Add(time.Second), "older than fresh", 0, 1))
+		now := start.Add(2 * time.Minute)
+		e[0].Observe(at(now, "fresh", 0, 1))
+		e[0].Observe(at(now, "fresh", 1, 1))
+		v := e[1].Observe(at(now, "new", 0, 1))
+		require.NotNil(t, v.Stream)
+		require.Equal(t, 1, v.Overflow)
+		require.Equal(t, 4, r.Len())
+		require.True(t, e[0].Observe(at(now, "old", 0, 2)).New)
+	})
+	t.Run("else the longest silent one of the endpoint that holds most", func(t *testing.T) {
+		r := NewRegistry(cfg)
+		e := newEndpoints(t, r, "flood", "A")
+		e[1].Observe(at(start, "live", 0, 1))
+		for i := range int64(3) {
+			e[0].Observe(at(start.Add(time.Second), strconv.FormatInt(i, 10), 0, 1))
+		}
+		v := e[0].Observe(at(start.Add(2*time.Second), "3", 0, 1))
+		require.NotNil(t, v.Stream)
+		require.Equal(t, 1, v.Overflow)
+		require.False(t, e[1].Observe(at(start.Add(2*time.Second), "live", 0, 2)).New, "other endpoints keep their state (STR-90)")
+		require.True(t, e[0].Observe(at(start.Add(2*time.Second), "0", 0, 2)).New)
+	})
+	t.Run("else the newcomer has no state", func(t *testing.T) {
+		r := NewRegistry(cfg)
+		e := newEndpoints(t, r, "A", "B", "C", "D", "E")
+		for _, live := range e[:4] {
+			live.Observe(at(start, "w", 0, 1))
+		}
+		for sequence := range int64(3) {
+			v := e[4].Observe(at(start, "w2", 0, sequence))
+			require.Nil(t, v.Stream)
+			require.Equal(t, 1, v.Overflow)
+			require.Equal(t, "w2", v.Identity)
+			require.False(t, v.Duplicate)
+		}
+		require.Equal(t, 4, r.Len())
+	})
+}
+
+func TestSTR_90_EndlessWorkers(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "hostile", "good")
+	e[1].Observe(at(start, "live", 0, 1))
+	for i := range int64(20 * testConfig().MaxStreams) {
+		e[0].Observe(at(start.Add(time.Second), strconv.FormatInt(i, 36), 0, 0))
+	}
+	require.Equal(t, testConfig().MaxStreams, r.Len())
+	require.Len(t, e[0].streams, testConfig().MaxStreams-1)
+	require.Len(t, r.workers, testConfig().MaxStreams)
+	require.False(t, e[1].Observe(at(start.Add(time.Second), "live", 0, 2)).New)
+}
+
+func TestZMQ_58_RemovedEndpointStartsAnew(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "A")[0]
+	e.Observe(at(start, "7", 0, 5))
+	_, err := r.Add("A")
+	require.ErrorContains(t, err, `"A"`)
+	r.Remove(e)
+	require.Zero(t, r.Len())
+	require.Empty(t, r.workers)
+	require.True(t, newEndpoints(t, r, "A")[0].Observe(at(start, "7", 0, 50)).New)
+}
+
+func TestListKeepsTheOrderOfRecords(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "A")[0]
+	for _, worker := range []string{"a", "b", "c"} {
+		e.Observe(at(start, worker, 0, 1))
+	}
+	for i, tt := range []struct{ touched, want string }{
+		{"b", "a c b"}, {"a", "c b a"}, {"a", "c b a"}, {"c", "b a c"},
+	} {
+		e.Observe(at(start, tt.touched, 0, int64(i)+2))
+		require.Equal(t, tt.want, workersFromOldest(&r.recent))
+		require.Equal(t, tt.want, workersFromOldest(&e.recent))
+	}
+}
+
+func workersFromOldest(l *list) (workers string) {
+	for s := l.oldest; s != nil; s = l.links(s).newer {
+		if workers != "" {
+			workers += " "
+		}
+		workers += s.key.WorkerID
+	}
+	return workers
+}
+
+func ExampleRegistry() {
+	r := NewRegistry(Config{StaleAfter: time.Minute, ForgetAfter: time.Hour, MaxStreams: 4096})
+	e, err := r.Add("tcp://127.0.0.1:20380")
+	if err != nil {
+		panic(err)
+	}
+	now := time.Now()
+	for _, sequence := range []int64{10, 15} {
+		v := e.Observe(Arrival{WorkerID: []byte("4192"), Sequence: sequence, CounterID: sequence, ReceivedAt: now})
+		fmt.Println(v.Identity, v.Missing)
+	}
+	// Output:
+	// 4192 0
+	// 4192 4
+}
