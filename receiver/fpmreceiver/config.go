@@ -1,0 +1,224 @@
+// Copyright The otelcol-fpm Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fpmreceiver
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/bytesize"
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpmpdata"
+)
+
+// defaultEndpoint is rank 0 of a Dynamo vLLM worker on the same host (STR-9).
+// It is not the default of the key: a list of endpoints would get it as well
+// (COL-31).
+const defaultEndpoint = "tcp://127.0.0.1:20380"
+
+// Bodies of a log record.
+const (
+	bodyMap     = "map"
+	bodyMsgpack = "msgpack"
+)
+
+// What becomes of heartbeats in the logs.
+const (
+	heartbeatsKeep = "keep"
+	heartbeatsDrop = "drop"
+)
+
+// Bounds of idle_timeout (ZMQ-29).
+const (
+	minIdleTimeout = 2 * time.Second
+	maxIdleTimeout = 10 * time.Minute
+)
+
+// Config is the configuration of the receiver.
+type Config struct {
+	// Endpoint is the one publisher to read; not together with Endpoints.
+	Endpoint string `mapstructure:"endpoint"`
+	// Endpoints are the publishers to read.
+	Endpoints []EndpointConfig `mapstructure:"endpoints"`
+
+	// Namespace is the Dynamo namespace of endpoints that name none.
+	Namespace string `mapstructure:"namespace"`
+	// Component is the Dynamo component of endpoints that name none.
+	Component string `mapstructure:"component"`
+	// Backend names the engine of endpoints that name none, for fpm.backend.
+	Backend string `mapstructure:"backend"`
+
+	// AcceptLegacy takes payloads without version and counter_id (STR-80).
+	AcceptLegacy bool `mapstructure:"accept_legacy"`
+	// MaxMessageSize bounds the frames of one message together (STR-8).
+	MaxMessageSize bytesize.Size `mapstructure:"max_message_size"`
+
+	Connection ConnectionConfig `mapstructure:"connection"`
+	Batch      BatchConfig      `mapstructure:"batch"`
+	Queue      QueueConfig      `mapstructure:"queue"`
+
+	// ForgetAfter is how long the loss state of a silent stream is kept (STR-99).
+	ForgetAfter time.Duration `mapstructure:"forget_after"`
+	// MaxStreams bounds the streams that have state (STR-99).
+	MaxStreams int `mapstructure:"max_streams"`
+
+	Logs LogsConfig `mapstructure:"logs"`
+}
+
+// EndpointConfig is one publisher, or one for each data-parallel rank.
+type EndpointConfig struct {
+	// Endpoint is host:port, tcp://host:port, ipc:///path or ipc://@abstract.
+	Endpoint string `mapstructure:"endpoint"`
+	// DPSize is the number of ranks; their ports follow each other, ipc paths
+	// get the suffixes .0 to .N-1 (STR-10). Not set: 1.
+	DPSize *int `mapstructure:"dp_size"`
+	// Namespace is the Dynamo namespace.
+	Namespace string `mapstructure:"namespace"`
+	// Component is the Dynamo component, exactly.
+	Component string `mapstructure:"component"`
+	// ProducerID names the owner of trace files; empty: the worker_id (STR-103).
+	ProducerID string `mapstructure:"producer_id"`
+	// Backend names the engine, for fpm.backend.
+	Backend string `mapstructure:"backend"`
+	// Attributes are extra resource attributes: strings, numbers or booleans.
+	Attributes map[string]any `mapstructure:"attributes"`
+}
+
+// ConnectionConfig are the times of the ZMTP client (ZMQ-12, ZMQ-29, ZMQ-47).
+type ConnectionConfig struct {
+	DialTimeout      time.Duration `mapstructure:"dial_timeout"`
+	HandshakeTimeout time.Duration `mapstructure:"handshake_timeout"`
+	IdleTimeout      time.Duration `mapstructure:"idle_timeout"`
+	InitialBackoff   time.Duration `mapstructure:"initial_backoff"`
+	MaxBackoff       time.Duration `mapstructure:"max_backoff"`
+}
+
+// BatchConfig says when records are handed on (COL-70).
+type BatchConfig struct {
+	MaxRecords int           `mapstructure:"max_records"`
+	Timeout    time.Duration `mapstructure:"timeout"`
+}
+
+// QueueConfig bounds what waits for the next consumer, for each signal (STR-100).
+type QueueConfig struct {
+	MaxRecords int           `mapstructure:"max_records"`
+	MaxBytes   bytesize.Size `mapstructure:"max_bytes"`
+}
+
+// LogsConfig is the form of log records.
+type LogsConfig struct {
+	// Body is map or msgpack.
+	Body string `mapstructure:"body"`
+	// Heartbeats is keep or drop.
+	Heartbeats string `mapstructure:"heartbeats"`
+}
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		Namespace:      "default",
+		Component:      "backend",
+		MaxMessageSize: 1 << 20,
+		Connection: ConnectionConfig{
+			DialTimeout:      5 * time.Second,
+			HandshakeTimeout: 5 * time.Second,
+			IdleTimeout:      10 * time.Second,
+			InitialBackoff:   500 * time.Millisecond,
+			MaxBackoff:       10 * time.Second,
+		},
+		Batch:       BatchConfig{MaxRecords: 512, Timeout: 200 * time.Millisecond},
+		Queue:       QueueConfig{MaxRecords: 65536, MaxBytes: 64 << 20},
+		ForgetAfter: time.Hour,
+		MaxStreams:  4096,
+		Logs:        LogsConfig{Body: bodyMap, Heartbeats: heartbeatsKeep},
+	}
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+// Validate reports every fault, each with its key and value.
+func (cfg *Config) Validate() error {
+	_, err := cfg.targets()
+	return errors.Join(
+		err,
+		cfg.Connection.validate(),
+		cfg.Batch.validate(),
+		cfg.validateQueue(),
+		cfg.Logs.validate(),
+		positive("max_message_size", int64(cfg.MaxMessageSize), cfg.MaxMessageSize),
+		positive("forget_after", int64(cfg.ForgetAfter), cfg.ForgetAfter),
+		positive("max_streams", int64(cfg.MaxStreams), cfg.MaxStreams),
+	)
+}
+
+func (cfg *ConnectionConfig) validate() error {
+	err := errors.Join(
+		positive("connection::dial_timeout", int64(cfg.DialTimeout), cfg.DialTimeout),
+		positive("connection::handshake_timeout", int64(cfg.HandshakeTimeout), cfg.HandshakeTimeout),
+		positive("connection::initial_backoff", int64(cfg.InitialBackoff), cfg.InitialBackoff),
+	)
+	if cfg.IdleTimeout < minIdleTimeout || cfg.IdleTimeout > maxIdleTimeout {
+		err = errors.Join(err, fmt.Errorf("connection::idle_timeout must be from %s to %s (got %s)", minIdleTimeout, maxIdleTimeout, cfg.IdleTimeout))
+	}
+	if cfg.MaxBackoff < cfg.InitialBackoff {
+		err = errors.Join(err, fmt.Errorf("connection::max_backoff must be at least connection::initial_backoff, %s (got %s)", cfg.InitialBackoff, cfg.MaxBackoff))
+	}
+	return err
+}
+
+func (cfg *BatchConfig) validate() error {
+	return errors.Join(
+		positive("batch::max_records", int64(cfg.MaxRecords), cfg.MaxRecords),
+		positive("batch::timeout", int64(cfg.Timeout), cfg.Timeout),
+	)
+}
+
+func (cfg *Config) validateQueue() error {
+	if err := positive("queue::max_records", int64(cfg.Queue.MaxRecords), cfg.Queue.MaxRecords); err != nil {
+		return err
+	}
+	if cfg.Queue.MaxBytes < cfg.MaxMessageSize {
+		return fmt.Errorf("queue::max_bytes must hold at least one message of max_message_size, %s (got %s)", cfg.MaxMessageSize, cfg.Queue.MaxBytes)
+	}
+	return nil
+}
+
+func (cfg *LogsConfig) validate() error {
+	return errors.Join(
+		oneOf("logs::body", cfg.Body, bodyMap, bodyMsgpack),
+		oneOf("logs::heartbeats", cfg.Heartbeats, heartbeatsKeep, heartbeatsDrop),
+	)
+}
+
+func positive(key string, number int64, shown any) error {
+	if number > 0 {
+		return nil
+	}
+	return fmt.Errorf("%s must be greater than 0 (got %v)", key, shown)
+}
+
+func oneOf(key, value string, allowed ...string) error {
+	for _, word := range allowed {
+		if value == word {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s must be one of %v (got %q)", key, allowed, value)
+}
+
+func validateAttributes(key string, attributes map[string]any) (err error) {
+	for name, value := range attributes {
+		if fpmpdata.IsReservedResourceAttribute(name) {
+			err = errors.Join(err, fmt.Errorf("%s::%s is set by the receiver: choose another name", key, name))
+		}
+		switch value.(type) {
+		case string, bool, int, int64, float64:
+		default:
+			err = errors.Join(err, fmt.Errorf("%s::%s must be a string, a number or a boolean (got %v)", key, name, value))
+		}
+	}
+	return err
+}
