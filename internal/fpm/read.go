@@ -3,7 +3,10 @@
 
 package fpm
 
-import "unicode/utf8"
+import (
+	"math"
+	"unicode/utf8"
+)
 
 const (
 	topLevel     = 1
@@ -140,7 +143,7 @@ func (d *Decoder) requestEntry(parent field, open *openMap, seen *uint32, pos in
 func (d *Decoder) readVersion(pos int) (int, Reason) {
 	n, pos, r := d.readNumber(pos, topLevel)
 	switch {
-	case n.kind == numberInt && n.int == payloadVersion:
+	case n.kind == numberInt && n.int() == payloadVersion:
 		d.faults[fieldVersion] = 0
 	case n.kind == numberInt, n.kind == numberBigUint:
 		d.faults[fieldVersion] = ReasonUnsupportedVersion
@@ -175,7 +178,7 @@ func (d *Decoder) readString(pos int) (text []byte, next int, r Reason) {
 		return nil, 0, ReasonTruncated
 	}
 	m := s.src[pos]
-	if m < markFixStr || m > markFixStrMax && m != markStr8 && m != markStr16 && m != markStr32 {
+	if !isString(m) {
 		next, r = s.skip(pos, topLevel)
 		return nil, next, r
 	}
@@ -194,8 +197,8 @@ func (d *Decoder) readString(pos int) (text []byte, next int, r Reason) {
 func (d *Decoder) readCount(f field, pos, level int) (int, Reason) {
 	n, pos, r := d.readNumber(pos, level)
 	switch {
-	case n.kind == numberInt && n.int >= 0:
-		d.values.ints[f] = n.int
+	case n.kind == numberInt && n.int() >= 0:
+		d.values.ints[f] = n.int()
 		d.faults[f] = 0
 	case n.kind == numberInt, n.kind == numberBigUint:
 		d.faults[f] = ReasonOutOfRange
@@ -208,16 +211,18 @@ func (d *Decoder) readCount(f field, pos, level int) (int, Reason) {
 // readMeasure judges wall_time or a variance (STR-46).
 func (d *Decoder) readMeasure(f field, pos, level int) (int, Reason) {
 	n, pos, r := d.readNumber(pos, level)
-	switch {
-	case n.kind == notANumber:
+	if n.kind == notANumber {
 		d.faults[f] = ReasonWrongType
-	case n.float >= 0 && finite(n.float):
-		d.values.floats[f] = n.float
-		d.values.has[f] = true
-		d.faults[f] = 0
-	default:
-		d.faults[f] = ReasonOutOfRange
+		return pos, r
 	}
+	v := n.float()
+	if !(v >= 0 && v <= math.MaxFloat64) { // so is NaN
+		d.faults[f] = ReasonOutOfRange
+		return pos, r
+	}
+	d.values.floats[f] = v
+	d.values.has[f] = true
+	d.faults[f] = 0
 	return pos, r
 }
 
@@ -229,9 +234,9 @@ func (d *Decoder) readNumber(pos, level int) (n number, next int, r Reason) {
 	}
 	switch m := s.src[pos]; {
 	case m <= markFixIntMax:
-		return intNumber(int64(m)), pos + 1, 0
+		return number{kind: numberInt, bits: uint64(m)}, pos + 1, 0
 	case m >= markNegFixInt:
-		return intNumber(int64(int8(m))), pos + 1, 0 //nolint:gosec // two's complement
+		return number{kind: numberInt, bits: uint64(int8(m))}, pos + 1, 0 //nolint:gosec // sign extension
 	case m >= markFloat32 && m <= markInt64:
 		return s.number(pos+1, m)
 	default:

@@ -73,9 +73,11 @@ func (s *scan) skipArray(pos int, m byte, level int) (int, Reason) {
 		return 0, r
 	}
 	for range n {
-		if pos < len(s.src) && s.src[pos] <= markFixIntMax { // most elements of per-request lists (STR-76)
-			pos++
-			continue
+		if pos < len(s.src) {
+			if width := int(integerBytes[s.src[pos]]); width != 0 && width <= len(s.src)-pos {
+				pos += width // an element of a per-request list (STR-76)
+				continue
+			}
 		}
 		if pos, r = s.skip(pos, level); r != 0 {
 			return 0, r
@@ -83,6 +85,21 @@ func (s *scan) skipArray(pos int, m byte, level int) (int, Reason) {
 	}
 	return pos, 0
 }
+
+// integerBytes is the size, marker included, of an integer about which nothing has to be checked but its size; 0 for the rest.
+var integerBytes = func() (size [256]uint8) {
+	for m := range size {
+		if m <= markFixIntMax || m >= markNegFixInt {
+			size[m] = 1
+		}
+	}
+	for m, n := range map[byte]uint8{
+		markUint8: 2, markUint16: 3, markUint32: 5, markInt8: 2, markInt16: 3, markInt32: 5, markInt64: 9,
+	} {
+		size[m] = n
+	}
+	return size
+}()
 
 // skipMap expects the position after the marker m. level is the map's own.
 func (s *scan) skipMap(pos int, m byte, level int) (int, Reason) {
@@ -146,14 +163,32 @@ func (s *scan) container(pos int, m byte, level, elementBytes int) (n, next int,
 
 // key reads the string that a key has to be (STR-38). Its text is src[start:end]; whether it is UTF-8 is not looked at.
 func (s *scan) key(pos int) (start, end int, r Reason) {
+	if pos < len(s.src) && isFixStr(s.src[pos]) {
+		if end = pos + 1 + int(s.src[pos]&fixStrLengthBits); end <= len(s.src) {
+			return pos + 1, end, 0
+		}
+	}
+	return s.otherKey(pos)
+}
+
+// otherKey reads a key that isn't a short string in full.
+func (s *scan) otherKey(pos int) (start, end int, r Reason) {
 	if pos >= len(s.src) {
 		return 0, 0, ReasonTruncated
 	}
 	m := s.src[pos]
-	if m < markFixStr || m > markFixStrMax && m != markStr8 && m != markStr16 && m != markStr32 {
+	if !isString(m) {
 		return 0, 0, ReasonBadKey
 	}
 	return s.text(pos+1, m)
+}
+
+func isFixStr(m byte) bool {
+	return m >= markFixStr && m <= markFixStrMax
+}
+
+func isString(m byte) bool {
+	return isFixStr(m) || m >= markStr8 && m <= markStr32
 }
 
 // text finds the bytes of a string, after its marker m.
@@ -222,7 +257,7 @@ func (s *scan) length(pos, width int) (n uint64, next int, r Reason) {
 // skipNumber goes past an integer or float that has no meaning here.
 func (s *scan) skipNumber(pos int, m byte) (int, Reason) {
 	n, pos, r := s.number(pos, m)
-	if r == 0 && n.kind == numberFloat && !finite(n.float) {
+	if r == 0 && n.kind == numberFloat && !finite(n.float()) {
 		s.exotic = true
 	}
 	return pos, r
@@ -230,9 +265,8 @@ func (s *scan) skipNumber(pos int, m byte) (int, Reason) {
 
 // number is a msgpack integer or float.
 type number struct {
-	kind  numberKind
-	int   int64
-	float float64 // set for every kind
+	kind numberKind
+	bits uint64 // of an int64 in two's complement, a uint64 or a float64, by kind
 }
 
 type numberKind uint8
@@ -244,64 +278,70 @@ const (
 	numberFloat
 )
 
-func intNumber(v int64) number {
-	return number{kind: numberInt, int: v, float: float64(v)}
+func (n number) int() int64 {
+	return int64(n.bits) //nolint:gosec // two's complement
 }
 
-func floatNumber(v float64) number {
-	return number{kind: numberFloat, float: v}
+// float gives the value of a number of any kind.
+func (n number) float() float64 {
+	switch n.kind {
+	case numberFloat:
+		return math.Float64frombits(n.bits)
+	case numberBigUint:
+		return float64(n.bits)
+	default:
+		return float64(n.int())
+	}
 }
 
 // number reads the integer or float after its marker m, which is none of the fix forms.
 func (s *scan) number(pos int, m byte) (n number, next int, r Reason) {
-	width := numberWidth(m)
-	if width > len(s.src)-pos {
+	next = pos + numberWidth(m)
+	if next > len(s.src) {
 		return number{}, 0, ReasonTruncated
 	}
-	b := s.src[pos:]
+	b := s.src[pos:next]
+	n.kind = numberInt
 	switch m {
 	case markUint8:
-		n = intNumber(int64(b[0]))
+		n.bits = uint64(b[0])
 	case markUint16:
-		n = intNumber(int64(binary.BigEndian.Uint16(b)))
+		n.bits = uint64(binary.BigEndian.Uint16(b))
 	case markUint32:
-		n = intNumber(int64(binary.BigEndian.Uint32(b)))
+		n.bits = uint64(binary.BigEndian.Uint32(b))
 	case markUint64:
-		n = s.uint64Number(binary.BigEndian.Uint64(b))
+		n.bits = binary.BigEndian.Uint64(b)
+		if n.bits > math.MaxInt64 {
+			n.kind = numberBigUint
+			s.bigInt = true
+		}
 	case markInt8:
-		n = intNumber(int64(int8(b[0]))) //nolint:gosec // two's complement
+		n.bits = uint64(int8(b[0])) //nolint:gosec // sign extension
 	case markInt16:
-		n = intNumber(int64(int16(binary.BigEndian.Uint16(b)))) //nolint:gosec // two's complement
+		n.bits = uint64(int16(binary.BigEndian.Uint16(b))) //nolint:gosec // sign extension
 	case markInt32:
-		n = intNumber(int64(int32(binary.BigEndian.Uint32(b)))) //nolint:gosec // two's complement
+		n.bits = uint64(int32(binary.BigEndian.Uint32(b))) //nolint:gosec // sign extension
 	case markInt64:
-		n = intNumber(int64(binary.BigEndian.Uint64(b))) //nolint:gosec // two's complement
+		n.bits = binary.BigEndian.Uint64(b)
 	case markFloat32:
-		n = floatNumber(float64(math.Float32frombits(binary.BigEndian.Uint32(b))))
+		n.kind = numberFloat
+		n.bits = math.Float64bits(float64(math.Float32frombits(binary.BigEndian.Uint32(b))))
 	default:
-		n = floatNumber(math.Float64frombits(binary.BigEndian.Uint64(b)))
+		n.kind = numberFloat
+		n.bits = binary.BigEndian.Uint64(b)
 	}
-	return n, pos + width, 0
+	return n, next, 0
 }
 
-func (s *scan) uint64Number(v uint64) number {
-	if v <= math.MaxInt64 {
-		return intNumber(int64(v))
-	}
-	s.bigInt = true
-	return number{kind: numberBigUint, float: float64(v)}
-}
-
+// numberWidth is how many bytes follow the marker of a number.
 func numberWidth(m byte) int {
-	switch m {
-	case markFloat32:
-		return 4
-	case markFloat64:
-		return 8
-	case markUint8, markUint16, markUint32, markUint64:
+	switch {
+	case m >= markInt8:
+		return 1 << (m - markInt8)
+	case m >= markUint8:
 		return 1 << (m - markUint8)
 	default:
-		return 1 << (m - markInt8)
+		return 4 << (m - markFloat32)
 	}
 }
 
