@@ -1,0 +1,171 @@
+// Copyright The otelcol-fpm Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fpmtraceexporter
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/bytesize"
+)
+
+// dropIn is the part of the drop-in example that belongs to this exporter (ENV-3).
+const dropIn = `fpm_trace:
+  enabled: ${env:DYN_FPM_TRACE:-0}
+  path: ${env:DYN_FPM_OUTPUT_PATH:-/tmp/dynamo-fpm}
+  roll_bytes: ${env:DYN_FPM_JSONL_GZ_ROLL_BYTES:-268435456}
+  max_segments: ${env:DYN_FPM_MAX_SEGMENTS:-4}
+`
+
+// testProvider does what the collector's environment and YAML providers do.
+type testProvider struct{ scheme string }
+
+func (p testProvider) Retrieve(_ context.Context, uri string, _ confmap.WatcherFunc) (*confmap.Retrieved, error) {
+	value := strings.TrimPrefix(uri, p.scheme+":")
+	if p.scheme == "env" {
+		name, fallback, _ := strings.Cut(value, ":-")
+		var set bool
+		if value, set = os.LookupEnv(name); !set {
+			value = fallback
+		}
+	}
+	return confmap.NewRetrievedFromYAML([]byte(value))
+}
+func (p testProvider) Scheme() string               { return p.scheme }
+func (testProvider) Shutdown(context.Context) error { return nil }
+
+func providerFactory(scheme string) confmap.ProviderFactory {
+	return confmap.NewProviderFactory(func(confmap.ProviderSettings) confmap.Provider { return testProvider{scheme: scheme} })
+}
+
+func loadDropIn(t *testing.T) (*Config, error) {
+	t.Helper()
+	resolver, err := confmap.NewResolver(confmap.ResolverSettings{
+		URIs:              []string{"yaml:" + dropIn},
+		ProviderFactories: []confmap.ProviderFactory{providerFactory("yaml"), providerFactory("env")},
+		DefaultScheme:     "env",
+	})
+	require.NoError(t, err)
+	conf, err := resolver.Resolve(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	sub, err := conf.Sub("fpm_trace")
+	require.NoError(t, err)
+	cfg := defaultConfig()
+	if err := sub.Unmarshal(cfg); err != nil {
+		return nil, err
+	}
+	return cfg, confmap.Validate(cfg)
+}
+
+func TestENV3DefaultsOfTheDropIn(t *testing.T) {
+	for _, name := range []string{
+		"DYN_FPM_TRACE", "DYN_FPM_OUTPUT_PATH", "DYN_FPM_JSONL_GZ_ROLL_BYTES", "DYN_FPM_MAX_SEGMENTS",
+	} {
+		t.Setenv(name, "") // so that it is restored
+		require.NoError(t, os.Unsetenv(name))
+	}
+	cfg, err := loadDropIn(t)
+	require.NoError(t, err)
+	require.False(t, bool(cfg.Enabled))
+	require.Equal(t, "/tmp/dynamo-fpm", cfg.Path)
+	require.Equal(t, 256*bytesize.MiB, cfg.RollBytes)
+	require.Equal(t, uint64(4), cfg.MaxSegments)
+}
+
+// refused marks a value that must be refused.
+const refused = "refused"
+
+func TestENV5Enabled(t *testing.T) {
+	for value, want := range map[string]string{
+		"1": "on", "true": "on", "on": "on", "yes": "on", "TRUE": "on", "On": "on", "YES": "on", " yes ": "on", " 1 ": "on",
+		"True": "on", "tRuE": "on",
+		"0": "off", "false": "off", "off": "off", "no": "off", "FALSE": "off", "Off": "off", "NO": "off", " no ": "off",
+		"": refused, "2": refused, "enabled": refused, "maybe": refused, "-1": refused, "1.0": refused, "null": refused,
+		"~": refused, "y": refused, "[1]": refused, "{a: 1}": refused,
+	} {
+		t.Run(value, func(t *testing.T) {
+			t.Setenv("DYN_FPM_TRACE", value)
+			cfg, err := loadDropIn(t)
+			if want == refused {
+				require.ErrorContains(t, err, "enabled")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, want == "on", bool(cfg.Enabled))
+		})
+	}
+}
+
+func TestENV7Path(t *testing.T) {
+	for value, want := range map[string]string{
+		"/data/fpm": "/data/fpm", " /data/fpm ": "/data/fpm", "/data/fpm.jsonl.gz": "/data/fpm", "4192": "4192", "on": "on",
+		"": refused, "   ": refused, "/data/": refused,
+	} {
+		t.Run(value, func(t *testing.T) {
+			t.Setenv("DYN_FPM_OUTPUT_PATH", value)
+			cfg, err := loadDropIn(t)
+			if want == refused {
+				require.ErrorContains(t, err, "path must")
+				return
+			}
+			require.NoError(t, err)
+			got, err := cfg.writerConfig()
+			require.NoError(t, err)
+			require.Equal(t, want, got.Base)
+		})
+	}
+}
+
+func TestENV8RollBytes(t *testing.T) {
+	for value, want := range map[string]bytesize.Size{
+		"5": 5, "+5": 5, "007": 7, "010": 8, "0x10": 16, "5_0": 50, "1e3": 1000, " 5000 ": 5000, "4KiB": 4096,
+		"9223372036854775807": math.MaxInt64,
+	} {
+		t.Run(value, func(t *testing.T) {
+			t.Setenv("DYN_FPM_JSONL_GZ_ROLL_BYTES", value)
+			cfg, err := loadDropIn(t)
+			require.NoError(t, err)
+			require.Equal(t, want, cfg.RollBytes)
+		})
+	}
+	for _, value := range []string{"0", "-1", "", "big", "18446744073709551616", "9223372036854775808"} {
+		t.Run("refused/"+value, func(t *testing.T) {
+			t.Setenv("DYN_FPM_JSONL_GZ_ROLL_BYTES", value)
+			_, err := loadDropIn(t)
+			require.Error(t, err)
+			if value != "9223372036854775808" { // refused before it gets to us: an unsigned number of a variable
+				require.ErrorContains(t, err, "roll_bytes")
+			}
+		})
+	}
+}
+
+func TestENV8MaxSegments(t *testing.T) {
+	for value, want := range map[string]uint64{
+		"5": 5, "+5": 5, "007": 7, "010": 8, "0x10": 16, "5_0": 50, "1e3": 1000, " 5000 ": 5000,
+		"9223372036854775807": math.MaxInt64,
+	} {
+		t.Run(value, func(t *testing.T) {
+			t.Setenv("DYN_FPM_MAX_SEGMENTS", value)
+			cfg, err := loadDropIn(t)
+			require.NoError(t, err)
+			require.Equal(t, want, cfg.MaxSegments)
+		})
+	}
+	for _, value := range []string{"0", "-1", "", "4KiB", "big", "18446744073709551616", "18446744073709551615"} {
+		t.Run("refused/"+value, func(t *testing.T) {
+			t.Setenv("DYN_FPM_MAX_SEGMENTS", value)
+			_, err := loadDropIn(t)
+			require.Error(t, err)
+		})
+	}
+}
