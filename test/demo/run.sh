@@ -33,6 +33,7 @@ PY
 }
 
 mkdir -p run
+rm -f run/dynamo-fpm.*.jsonl.gz
 FPM_ENDPOINT="tcp://127.0.0.1:$(free_port 20380 2)"
 FPM_PATH="$PWD/run/dynamo-fpm"
 FPM_TELEMETRY_PORT="$(free_port 8888 1)"
@@ -40,25 +41,23 @@ export FPM_ENDPOINT FPM_PATH FPM_TELEMETRY_PORT
 
 engine='' collector=''
 stop() {
-	trap - EXIT INT TERM
+	trap - EXIT
+	trap '' INT TERM # a second one must not interrupt the flush
 	# The collector first: it flushes what it received.
 	for process in $collector $engine; do
 		kill -TERM "$process" 2>/dev/null || true
 		wait "$process" 2>/dev/null || true
 	done
 	echo
-	echo "Stopped. Rows on disk: $(cat run/dynamo-fpm.*.jsonl.gz 2>/dev/null | gzip -dc | wc -l)"
+	echo "Stopped. Rows on disk: $(zcat run/dynamo-fpm.*.jsonl.gz 2>/dev/null | wc -l)"
 }
 trap stop EXIT
 trap 'exit 0' INT TERM
 
-# Children ignore the terminal's Ctrl-C, so that this script stops them in order.
-trap '' INT
 bin/fpmgen --endpoint "$FPM_ENDPOINT" --ranks 2 --rate 4 >run/fpmgen.log 2>&1 &
 engine=$!
 dist/otelcol-fpm --config examples/quickstart/config.yaml >run/otelcol-fpm.log 2>&1 &
 collector=$!
-trap 'exit 0' INT
 
 for _ in $(seq 100); do
 	kill -0 "$collector" 2>/dev/null || { cat run/otelcol-fpm.log; exit 1; }
