@@ -1,0 +1,180 @@
+// Copyright The otelcol-fpm Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tracefile
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+type gateState uint8
+
+const (
+	gateOpening gateState = iota // the first attempt has no outcome yet
+	gateBlocked                  // the last attempt failed, there will be another
+	gateOpen
+	gateEnded // shutdown came before it opened
+)
+
+// Sources of health; every producer is another.
+const (
+	healthPreflight = "preflight"
+	healthBaseLock  = "lock"
+)
+
+// gate keeps all producers from the disk until the directory is writable and the lock of the base is held (FIL-43,
+// FIL-45). Once open it stays so.
+type gate struct {
+	w    *Writer
+	done chan struct{}
+
+	mu      sync.Mutex
+	state   gateState
+	err     error
+	lock    lockFile
+	changed chan struct{} // closed and replaced whenever state changes
+}
+
+func newGate(w *Writer) *gate {
+	return &gate{w: w, done: make(chan struct{}), changed: make(chan struct{})}
+}
+
+// run tries until it opens. When shutdown finds it waiting it tries a last time, for the rows in the queues.
+func (g *gate) run() {
+	defer close(g.done)
+	pause := backoff{least: g.w.limits.retryMin, most: g.w.limits.retryMax}
+	checked := false
+	for {
+		lock, err := g.attempt(&checked)
+		if err == nil {
+			g.open(lock)
+			return
+		}
+		if g.w.stopped() {
+			g.set(gateEnded, err)
+			return
+		}
+		g.set(gateBlocked, err)
+		wait := pause.next()
+		if errors.Is(err, errLocked) {
+			wait = g.w.limits.lockRetry
+		}
+		g.w.pause(wait)
+	}
+}
+
+// attempt takes both hurdles; checked says that the first is taken.
+func (g *gate) attempt(checked *bool) (lockFile, error) {
+	w := g.w
+	if !*checked {
+		if err := preflight(w.disk, w.dir, w.name); err != nil {
+			return nil, g.failed(OpPreflight, healthPreflight, fmt.Errorf(
+				"trace files can't be written below %s, rows wait until they can: %w", w.cfg.Base, err))
+		}
+		*checked = true
+		g.passed(healthPreflight)
+	}
+	lock, err := w.locks.take(baseLockPath(w.cfg.Base), baseLock, true)
+	if err != nil {
+		*checked = errors.Is(err, errLocked)
+		return nil, g.failed(OpLock, healthBaseLock, baseLockError(w.cfg.Base, err))
+	}
+	g.passed(healthBaseLock)
+	return lock, nil
+}
+
+func baseLockError(base string, err error) error {
+	if errors.Is(err, errLocked) {
+		return fmt.Errorf("another exporter writes below %s, rows wait until it ends; give each its own path: %w", base, err)
+	}
+	return fmt.Errorf("the lock of the trace files below %s can't be taken, rows wait until it can: %w", base, err)
+}
+
+func (g *gate) failed(op Op, source string, err error) error {
+	g.w.obs.Failed(op)
+	if g.w.health.set(source, err) {
+		g.w.logger.Error("Trace files can't be written", zap.Stringer("op", op), zap.Error(err))
+	}
+	return err
+}
+
+func (g *gate) passed(source string) {
+	if g.w.health.clear(source) {
+		g.w.logger.Info("Trace files can be written again", zap.String("path", g.w.cfg.Base))
+	}
+}
+
+func (g *gate) open(lock lockFile) {
+	g.mu.Lock()
+	g.lock = lock
+	g.mu.Unlock()
+	g.set(gateOpen, nil)
+}
+
+func (g *gate) set(state gateState, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state, g.err = state, err
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+func (g *gate) get() (state gateState, err error, changed <-chan struct{}) { //nolint:revive // a snapshot
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state, g.err, g.changed
+}
+
+// wait returns once the gate is open, or will never be.
+func (g *gate) wait() (open bool) {
+	for {
+		state, _, changed := g.get()
+		switch state {
+		case gateOpen:
+			return true
+		case gateEnded:
+			return false
+		case gateOpening, gateBlocked:
+			<-changed
+		}
+	}
+}
+
+// outcome waits only for the first attempt, and returns what the last one came to.
+func (g *gate) outcome() error {
+	for {
+		state, err, changed := g.get()
+		if state != gateOpening {
+			return err
+		}
+		<-changed
+	}
+}
+
+// release gives the lock of the base back.
+func (g *gate) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lock == nil {
+		return
+	}
+	if err := g.lock.Close(); err != nil {
+		g.w.obs.Failed(OpClose)
+	}
+	g.lock = nil
+}
+
+// pause waits, but not beyond the beginning of the shutdown.
+func (w *Writer) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.stop:
+	}
+}
