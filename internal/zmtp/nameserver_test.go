@@ -13,18 +13,42 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// useNameServer makes this process ask the name server at addr.
+// useNameServer makes this process ask the name server at addr. At the end of the
+// test all questions are cut off: the resolver of Go waits for its own timeout
+// behind a lookup that was canceled.
 func useNameServer(t *testing.T, addr string) {
 	t.Helper()
 	before := net.DefaultResolver
-	t.Cleanup(func() { net.DefaultResolver = before })
+	var (
+		mu    sync.Mutex
+		conns []net.Conn
+		ended bool
+	)
 	net.DefaultResolver = &net.Resolver{
 		PreferGo: true,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if ended {
+				return nil, net.ErrClosed
+			}
 			var d net.Dialer
-			return d.DialContext(ctx, "udp", addr)
+			conn, err := d.DialContext(ctx, "udp", addr)
+			if err == nil {
+				conns = append(conns, conn)
+			}
+			return conn, err
 		},
 	}
+	t.Cleanup(func() {
+		net.DefaultResolver = before
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	})
 }
 
 // nameServer answers every A question with one address, or that there is none.

@@ -85,6 +85,18 @@ func (s *Server) AcceptConn() net.Conn {
 	return nil
 }
 
+// TryAccept waits for the next client until stop is closed, for goroutines that
+// serve clients beside the test.
+func (s *Server) TryAccept(stop <-chan struct{}) (conn net.Conn, ok bool) {
+	select {
+	case conn = <-s.accepted:
+		return conn, true
+	case <-stop:
+	case <-s.ended:
+	}
+	return nil, false
+}
+
 // Close stops listening. Connections that were accepted live on.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
