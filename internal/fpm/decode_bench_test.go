@@ -45,7 +45,7 @@ type libraryQueued struct {
 // busyPass is a pass of a loaded engine, 440 bytes on the wire: the upper end of what producers send (STR-32).
 func busyPass() ForwardPass {
 	return ForwardPass{
-		WorkerID: []byte("7587890154123456789"), DPRank: 3, CounterID: 1_234_567, WallTime: 0.0237189,
+		WorkerID: []byte("75878901541234567"), DPRank: 3, CounterID: 1_234_567, WallTime: 0.0237189,
 		Scheduled: Scheduled{
 			PrefillRequests: 2, PrefillTokens: 3072, PrefillLengthVariance: 1048576.25, PrefillKVTokens: 8192,
 			DecodeRequests: 96, DecodeKVTokens: 412_345, DecodeKVVariance: 2345678.75,
