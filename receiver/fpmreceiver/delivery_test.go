@@ -1,0 +1,186 @@
+// Copyright The otelcol-fpm Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fpmreceiver
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/plog"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp/zmtptest"
+)
+
+func sequences(sink *consumertest.LogsSink) (all []int64) {
+	for _, record := range records(sink) {
+		sequence, _ := record.Attributes().Get("fpm.sequence")
+		all = append(all, sequence.Int())
+	}
+	return all
+}
+
+func TestCOL_70_BatchesBySizeAndTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &consumertest.LogsSink{}
+		cfg := testConfig(nobody)
+		cfg.Batch = BatchConfig{MaxRecords: 3, Timeout: 200 * time.Millisecond}
+		r := start(t, cfg, sink)
+		for i := range int64(7) {
+			r.feedNumbered(0, uint64(i), pass("7", 0, i))
+		}
+		synctest.Wait()
+		require.Equal(t, []int{3, 3}, sizes(sink), "by size")
+		time.Sleep(199 * time.Millisecond)
+		require.Len(t, sizes(sink), 2)
+		time.Sleep(2 * time.Millisecond)
+		require.Equal(t, []int{3, 3, 1}, sizes(sink), "by time")
+		require.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6}, sequences(sink))
+		require.NoError(t, r.Shutdown(t.Context()))
+	})
+}
+
+func sizes(sink *consumertest.LogsSink) (all []int) {
+	for _, logs := range sink.AllLogs() {
+		all = append(all, logs.LogRecordCount())
+	}
+	return all
+}
+
+// A consumer may change what it was given: a retry sends it anew (COL-54).
+func TestCOL_60_TransientErrorsAreRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing := newGate(func(_ context.Context, call int) error {
+			if call < 4 {
+				return errRefused
+			}
+			return nil
+		})
+		r := start(t, testConfig(nobody), vandal{failing})
+		r.feedNumbered(0, 0, pass("7", 0, 0), pass("7", 0, 1))
+		time.Sleep(time.Minute)
+		require.Equal(t, 4, failing.called())
+		require.Equal(t, []int64{0, 1}, sequences(&failing.LogsSink))
+		require.Zero(t, r.metric("fpm_receiver_dropped_records"))
+		require.NoError(t, r.Shutdown(t.Context()))
+	})
+}
+
+// vandal clears what it was given when its consumer fails.
+type vandal struct{ *gate }
+
+func (v vandal) ConsumeLogs(ctx context.Context, logs plog.Logs) error {
+	err := v.gate.ConsumeLogs(ctx, logs)
+	if err != nil {
+		logs.ResourceLogs().RemoveIf(func(plog.ResourceLogs) bool { return true })
+	}
+	return err
+}
+
+func TestCOL_60_PermanentErrorsDropTheBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing := newGate(func(_ context.Context, call int) error {
+			if call == 1 {
+				return consumererror.NewPermanent(errRefused)
+			}
+			return nil
+		})
+		r := start(t, testConfig(nobody), failing)
+		r.feedNumbered(0, 0, pass("7", 0, 0), pass("7", 0, 1))
+		time.Sleep(time.Second)
+		r.feedNumbered(0, 2, pass("7", 0, 2))
+		time.Sleep(time.Second)
+		require.Equal(t, []int64{2}, sequences(&failing.LogsSink))
+		require.EqualValues(t, 2, r.metric("fpm_receiver_dropped_records", "reason", "refused", "signal", "logs", "endpoint", nobody))
+		require.NoError(t, r.Shutdown(t.Context()))
+	})
+}
+
+// While the consumer does not answer, the queue is bounded, and the endpoint
+// that holds most gives way (STR-100).
+func TestSTR_100_QueueFull(t *testing.T) {
+	release := make(chan struct{})
+	blocked := newGate(func(ctx context.Context, _ int) error {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	cfg := testConfig(nobody, nobody+"-flood")
+	cfg.Queue.MaxRecords = 100
+	cfg.Batch.MaxRecords = 1
+	r := start(t, cfg, blocked)
+	r.feedNumbered(0, 0, pass("quiet", 0, 0)) // under way, not in the queue
+	eventually(t, func() bool { return r.metric("fpm_receiver_queue_records") == 0 && blocked.called() == 1 }, "under way")
+	for i := range int64(10) {
+		r.feedNumbered(0, uint64(i+1), pass("quiet", 0, i+1))
+	}
+	for i := range int64(1000) {
+		r.feedNumbered(1, uint64(i), pass("flood", 0, i))
+	}
+	require.EqualValues(t, 100, r.metric("fpm_receiver_queue_records", "signal", "logs"))
+	require.EqualValues(t, 90*len(pass("flood", 0, 500))+10*len(pass("quiet", 0, 5)), r.metric("fpm_receiver_queue_bytes"))
+	require.EqualValues(t, 910, r.metric("fpm_receiver_dropped_records", "reason", "queue_full", "endpoint", nobody+"-flood"))
+	require.Zero(t, r.metric("fpm_receiver_dropped_records", "endpoint", nobody))
+	require.EqualValues(t, 1011, r.metric("fpm_receiver_records"), "dropped by the queue, not lost by the stream")
+
+	close(release)
+	require.NoError(t, r.Shutdown(t.Context()))
+	require.Len(t, records(&blocked.LogsSink), 101)
+}
+
+func (g *gate) called() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls
+}
+
+func TestFR_31_ShutdownHandsEverythingOn(t *testing.T) {
+	publisher := listen(t)
+	cfg := testConfig(publisher.Endpoint())
+	cfg.Batch = BatchConfig{MaxRecords: 100, Timeout: time.Hour}
+	sink := &consumertest.LogsSink{}
+	r := start(t, cfg, sink)
+	waitForSubscribers(t, publisher, 1)
+	for i := range int64(5050) {
+		publisher.Publish(zmtptest.Numbered(uint64(i), pass("7", 0, i))...)
+	}
+	eventually(t, func() bool { return r.metric("fpm_receiver_records") == 5050 }, "received")
+	require.NoError(t, r.Shutdown(t.Context()))
+	require.Equal(t, 5050, sink.LogRecordCount())
+	require.NoError(t, r.Shutdown(t.Context()), "twice is once")
+}
+
+func TestFR_31_ShutdownDuringRetriesHonorsItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing := newGate(func(context.Context, int) error { return errRefused })
+		r := start(t, testConfig(nobody), failing)
+		r.feedNumbered(0, 0, pass("7", 0, 0), pass("7", 0, 1))
+		time.Sleep(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		begin := time.Now()
+		require.ErrorContains(t, r.Shutdown(ctx), "2 records could not be handed on")
+		require.Equal(t, 3*time.Second, time.Since(begin))
+		require.EqualValues(t, 2, r.publishers[0].logs.drops.shutdown.Load(), "counted")
+	})
+}
+
+func TestFR_31_ShutdownLeavesAConsumerThatNeverReturns(t *testing.T) {
+	release := make(chan struct{})
+	hung := newGate(func(context.Context, int) error { <-release; return nil })
+	r := start(t, testConfig(nobody), hung)
+	r.feedNumbered(0, 0, pass("7", 0, 0))
+	eventually(t, func() bool { return hung.called() == 1 }, "under way")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorContains(t, r.Shutdown(ctx), "did not return")
+	close(release) // for the leak check
+	<-r.logs.delivery.done
+}
