@@ -19,7 +19,7 @@ import (
 )
 
 // fuzzLimit is the size limit while fuzzing, large enough for a buffer to grow.
-const fuzzLimit = 40 << 10
+const fuzzLimit = 20 << 10
 
 // cutConn is a socket in which the bytes lie in segments, then EOF.
 type cutConn struct {
@@ -33,8 +33,9 @@ type cutConn struct {
 }
 
 func (c *cutConn) Read(b []byte) (int, error) {
-	require.NotEmpty(c.t, b, "a read without room makes no progress")
-	require.LessOrEqual(c.t, len(c.in.buf), fuzzLimit+baseBufferSize)
+	if len(b) == 0 || len(c.in.buf) > fuzzLimit+baseBufferSize {
+		c.t.Fatalf("a read of %d bytes, with a buffer of %d", len(b), len(c.in.buf))
+	}
 	if len(c.rest) == 0 {
 		return 0, io.EOF
 	}
@@ -159,13 +160,13 @@ func referenceCommand(body []byte) Reason {
 // parser.
 func FuzzFrames(f *testing.F) {
 	numbered := zmtptest.Message(zmtptest.Numbered(7, []byte("xxx"))...)
-	large := zmtptest.Message(make([]byte, 300), make([]byte, 20<<10), make([]byte, 19<<10))
+	large := zmtptest.Message(make([]byte, 300), make([]byte, 10<<10), make([]byte, 9<<10))
 	for _, stream := range [][]byte{
 		{}, numbered, large, slices.Concat(numbered, large, numbered),
 		slices.Concat([]byte("\x01\x00"), zmtptest.Ping(20, "ctx"), numbered[2:]),
 		slices.Concat(numbered, []byte{0x80, 0x00}),
-		slices.Concat([]byte("\x01\x05hello"), bytes.Repeat(zmtptest.Ping(0, "0123456789abcdef"), 2000), []byte("\x00\x05world")),
-		slices.Concat(large[:25<<10], zmtptest.Command("BLAH", make([]byte, 4000)), []byte("\x00\x00")),
+		slices.Concat([]byte("\x01\x05hello"), bytes.Repeat(zmtptest.Ping(0, "0123456789abcdef"), 700), []byte("\x00\x05world")),
+		slices.Concat(large[:15<<10], zmtptest.Command("BLAH", make([]byte, 4000)), []byte("\x00\x00")),
 		bytes.Repeat([]byte("\x01\x00"), 9),
 		[]byte("\x02\x7f\xff\xff\xff\xff\xff\xff\xf0"), []byte("\x02\xff\xff\xff\xff\xff\xff\xff\xff"),
 		[]byte("\x06\x00\x00\x00\x00\x00\x00\x10\x01"), []byte("\x03\x00\x00\x00\x00\x00\x00\x00\x01a\x00\x00"),

@@ -24,6 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	zmtptest.LoadMain()
 	// The peer of the interop test leaves a goroutine for each closed PUB.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/go-zeromq/zmq4.(*pubMWriter).run"))
 }

@@ -5,6 +5,7 @@ package zmtp
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -166,8 +167,16 @@ func TestZMQ35WritesHaveADeadline(t *testing.T) {
 func TestZMQ35ZF36PeerThatPingsAndNeverReads(t *testing.T) {
 	server := zmtptest.ListenTCP(t)
 	s := newSubscriber(t, fastConfig())
+	s.dial = func(ctx context.Context, e Endpoint) (net.Conn, error) {
+		conn, err := dialEndpoint(ctx, e)
+		if err == nil {
+			err = conn.(*net.TCPConn).SetWriteBuffer(4096) // soon full
+		}
+		return conn, err
+	}
 	r := add(t, s, server.Endpoint())
 	p := server.Accept()
+	require.NoError(t, p.Conn().(*net.TCPConn).SetReadBuffer(4096))
 	p.Handshake()
 	p.Pause()
 	pings := []byte(strings.Repeat(string(zmtptest.Ping(0, "0123456789abcdef")), 1000))

@@ -109,10 +109,10 @@ func TestZMQ46ZMQ47ItRetriesForEver(t *testing.T) {
 		b.net.refuse(errRefused)
 		began := time.Now()
 		b.start()
-		time.Sleep(24 * time.Hour)
+		time.Sleep(4 * time.Hour)
 		dials := b.net.dialTimes()
 		require.Equal(t, began, dials[0], "no wait before the very first")
-		require.Greater(t, len(dials), 24*3600/10)
+		require.Greater(t, len(dials), 4*3600/10)
 		bound := 500 * time.Millisecond
 		for i := 1; i < len(dials); i++ {
 			wait := dials[i].Sub(dials[i-1])
