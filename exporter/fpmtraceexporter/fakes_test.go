@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +41,6 @@ type fakeWriter struct {
 
 	interrupted     chan struct{}
 	interruptedOnce sync.Once
-	interrupts      atomic.Int64
 	obs             tracefile.Observer
 }
 
@@ -90,7 +88,6 @@ func (w *fakeWriter) keep(records []tracefile.Record, unwritten []int) {
 }
 
 func (w *fakeWriter) Interrupt() {
-	w.interrupts.Add(1)
 	w.interruptedOnce.Do(func() { close(w.interrupted) })
 }
 

@@ -107,6 +107,16 @@ func (b *logsBuilder) add(tb testing.TB, from *fpmpdata.Worker, payload []byte, 
 	})
 }
 
+// counted are the logs of one pass.
+func counted(counter int64) plog.Logs {
+	b := newLogsBuilder()
+	b.builder.Append(&fpmpdata.Record{
+		Worker: worker("4192"), WorkerID: "4192", CounterID: counter, ReceivedAt: receivedAt,
+		Payload: payloadOf("4192", 0, counter), AsBytes: true,
+	})
+	return b.take()
+}
+
 func (b *logsBuilder) take() plog.Logs { return b.builder.Take() }
 
 // passLogs are n passes of one worker, with the counters from first on.

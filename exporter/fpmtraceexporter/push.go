@@ -5,9 +5,7 @@ package fpmtraceexporter
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/consumer/consumererror"
@@ -20,8 +18,6 @@ import (
 
 // refusalLogInterval is the least time between two log lines about records that are no forward passes (COL-61).
 const refusalLogInterval = time.Minute
-
-var errInterrupted = errors.New("the disk did not take the records before the exporter had to shut down")
 
 // writer is what a push hands its records to: a *tracefile.Writer.
 type writer interface {
@@ -40,31 +36,31 @@ type pusher struct {
 	obs      *observer
 	logger   *zap.Logger
 
-	batches     sync.Pool
-	warnings    sourceWarnings
-	refusalLog  *rate.Limiter
-	leftovers   leftovers
-	running     stopwatch
-	interrupted atomic.Bool
+	batches    sync.Pool
+	refusalLog *rate.Limiter
+	leftovers  leftovers
+
+	writing context.Context //nolint:containedctx // the end of all pushes, which share nothing else
+	cancel  context.CancelCauseFunc
 }
 
 func newPusher(w writer, buffered bool, obs *observer, logger *zap.Logger) *pusher {
+	writing, cancel := context.WithCancelCause(context.Background())
 	return &pusher{
 		writer:     w,
 		buffered:   buffered,
 		obs:        obs,
 		logger:     logger,
 		batches:    sync.Pool{New: func() any { return newBatch() }},
-		warnings:   sourceWarnings{logger: logger},
 		refusalLog: rate.NewLimiter(rate.Every(refusalLogInterval), 1),
+		writing:    writing,
+		cancel:     cancel,
 	}
 }
 
 // push writes the forward passes of the logs, or queues them (buffered). Its error carries the records that were not
 // written, and only these, to be tried again (FIL-58).
 func (p *pusher) push(ctx context.Context, logs plog.Logs) error {
-	p.running.start()
-	defer p.running.stop()
 	p.leftovers.retried(logs)
 
 	b := p.batches.Get().(*batch)
@@ -73,7 +69,6 @@ func (p *pusher) push(ctx context.Context, logs plog.Logs) error {
 	defer b.release()
 
 	p.countRefused(b.refused)
-	p.warnings.check(b.records)
 	if p.buffered {
 		return p.writer.Enqueue(b.records)
 	}
@@ -94,16 +89,13 @@ func (p *pusher) tryWrite(ctx context.Context, records []tracefile.Record) (unwr
 	if len(records) == 0 {
 		return nil, nil
 	}
-	if p.interrupted.Load() {
-		return indexes(len(records)), errInterrupted
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.writing, func() { cancel(context.Cause(p.writing)) })()
+	if p.writing.Err() != nil {
+		return indexes(len(records)), context.Cause(p.writing)
 	}
 	return p.writer.Write(ctx, records)
-}
-
-// interrupt cancels the write that is stuck and all later ones (FIL-64).
-func (p *pusher) interrupt() {
-	p.interrupted.Store(true)
-	p.writer.Interrupt()
 }
 
 func (p *pusher) countRefused(refused refusals) {
@@ -116,38 +108,6 @@ func (p *pusher) countRefused(refused refusals) {
 			"Further ones are counted in otelcol_fpm_trace_exporter_rows_dropped and logged once a minute.",
 			zap.Int("records", refused.n), zap.NamedError("reason", refused.err))
 	}
-}
-
-// stopwatch says for how long a push has been running.
-type stopwatch struct {
-	mu      sync.Mutex
-	running int
-	since   time.Time // of the first of those that overlap
-}
-
-func (s *stopwatch) start() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == 0 {
-		s.since = time.Now()
-	}
-	s.running++
-}
-
-func (s *stopwatch) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running--
-}
-
-// elapsed is 0 when none is running.
-func (s *stopwatch) elapsed() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == 0 {
-		return 0
-	}
-	return time.Since(s.since)
 }
 
 func indexes(n int) []int {
