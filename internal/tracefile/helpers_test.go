@@ -321,3 +321,15 @@ func indexesOf(names []string, prefix string) []uint64 {
 	slices.Sort(all)
 	return all
 }
+
+// put hands records over in the way of the durability, and expects all of them to be taken.
+func (r *rig) put(records ...Record) {
+	r.t.Helper()
+	if r.cfg.Durability == Buffered {
+		r.enqueue(records...)
+		return
+	}
+	unwritten, err := r.Write(r.t.Context(), records)
+	require.NoError(r.t, err)
+	require.Empty(r.t, unwritten)
+}
