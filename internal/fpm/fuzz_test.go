@@ -6,8 +6,8 @@ package fpm
 import (
 	"bytes"
 	"fmt"
-	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,9 +143,10 @@ func libraryTree(tb testing.TB, v any) refValue {
 		}
 		return out
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64:
-		n, ok := new(big.Int).SetString(fmt.Sprint(v), 10)
-		require.True(tb, ok)
-		return refValue{kind: refInt, int: n}
+		digits, negative := strings.CutPrefix(fmt.Sprint(v), "-")
+		magnitude, err := strconv.ParseUint(digits, 10, 64)
+		require.NoError(tb, err)
+		return refValue{kind: refInt, int: refInteger{negative: negative, magnitude: magnitude}}
 	default:
 		require.Fail(tb, "unexpected type", "%T", v)
 		return refValue{}

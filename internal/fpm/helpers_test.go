@@ -4,7 +4,6 @@
 package fpm
 
 import (
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +42,11 @@ func (p pairs) set(key string, value []byte) pairs {
 // add adds an entry at the end, also if the key is there already.
 func (p pairs) add(key string, value []byte) pairs {
 	return append(slices.Clone(p), pair{key, value})
+}
+
+// with puts the entries of next behind those of p.
+func (p pairs) with(next pairs) pairs {
+	return append(slices.Clone(p), next...)
 }
 
 func (p pairs) remove(keys ...string) pairs {
@@ -193,9 +197,12 @@ func cursorTree(c *Cursor) refValue {
 	case TokenBool:
 		return refValue{kind: refBool, truth: t.Bool}
 	case TokenInt:
-		return refValue{kind: refInt, int: big.NewInt(t.Int)}
+		if t.Int < 0 {
+			return refValue{kind: refInt, int: refInteger{negative: true, magnitude: -uint64(t.Int)}}
+		}
+		return refNonNegative(uint64(t.Int))
 	case TokenUint:
-		return refValue{kind: refInt, int: new(big.Int).SetUint64(t.Uint)}
+		return refNonNegative(t.Uint)
 	case TokenFloat:
 		return refValue{kind: refFloat, float: t.Float}
 	case TokenString:
@@ -207,7 +214,7 @@ func cursorTree(c *Cursor) refValue {
 		}
 		return v
 	case TokenMap:
-		v := refValue{kind: refMap}
+		v := refValue{kind: refMap, pairs: make([]refPair, 0, t.Len)}
 		for range t.Len {
 			key := cursorTree(c).text
 			v.pairs = append(v.pairs, refPair{key: key, value: cursorTree(c)})

@@ -203,7 +203,7 @@ func requireLinear(t *testing.T, small, large []byte) {
 	}
 	var ratio float64
 	for range 10 {
-		ratio = float64(fastest(5, decode(large))) / float64(fastest(5, decode(small)))
+		ratio = float64(fastest(3, decode(large))) / float64(fastest(3, decode(small)))
 		if ratio <= 6 {
 			return
 		}
@@ -212,7 +212,7 @@ func requireLinear(t *testing.T, small, large []byte) {
 }
 
 func TestManyKeysTakeLinearTime_STR91(t *testing.T) {
-	const n = 10_000
+	const n = 10_000 // and 40,000
 	t.Run("different keys", func(t *testing.T) {
 		requireLinear(t, manyKeys(n), manyKeys(4*n))
 	})

@@ -5,10 +5,9 @@ package fpm
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"math"
-	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -35,10 +34,32 @@ type refPair struct {
 	value refValue
 }
 
+// refInteger covers what msgpack can hold, -2^63 to 2^64-1; zero is never negative.
+type refInteger struct {
+	negative  bool
+	magnitude uint64
+}
+
+func (i refInteger) String() string {
+	if i.negative {
+		return "-" + strconv.FormatUint(i.magnitude, 10)
+	}
+	return strconv.FormatUint(i.magnitude, 10)
+}
+
+// big tells an integer above 2^63-1.
+func (i refInteger) big() bool {
+	return !i.negative && i.magnitude > math.MaxInt64
+}
+
+func refNonNegative(v uint64) refValue {
+	return refValue{kind: refInt, int: refInteger{magnitude: v}}
+}
+
 type refValue struct {
 	kind  refKind
 	truth bool
-	int   *big.Int
+	int   refInteger
 	float float64
 	text  string
 	items []refValue
@@ -77,16 +98,21 @@ func refTake(in *bytes.Buffer, n uint64) []byte {
 	return in.Next(int(n))
 }
 
-func refUnsigned(in *bytes.Buffer, size uint64) *big.Int {
-	return new(big.Int).SetBytes(refTake(in, size))
-}
-
-func refSigned(in *bytes.Buffer, size uint64) *big.Int {
-	v := refUnsigned(in, size)
-	if v.Bit(int(8*size-1)) == 1 {
-		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*size)))
+func refUnsigned(in *bytes.Buffer, size uint64) uint64 {
+	v := uint64(0)
+	for _, b := range refTake(in, size) {
+		v = v*256 + uint64(b)
 	}
 	return v
+}
+
+func refSigned(in *bytes.Buffer, size uint64) refValue {
+	v := refUnsigned(in, size)
+	sign := uint64(1) << (8*size - 1)
+	if v < sign {
+		return refNonNegative(v)
+	}
+	return refValue{kind: refInt, int: refInteger{negative: true, magnitude: sign - (v - sign)}}
 }
 
 func refText(in *bytes.Buffer, n uint64) string {
@@ -102,7 +128,7 @@ func refRead(in *bytes.Buffer, level int) refValue {
 	m := refTake(in, 1)[0]
 	switch {
 	case m < 0x80:
-		return refValue{kind: refInt, int: big.NewInt(int64(m))}
+		return refNonNegative(uint64(m))
 	case m < 0x90:
 		return refReadMap(in, level, func() uint64 { return uint64(m - 0x80) })
 	case m < 0xa0:
@@ -110,9 +136,9 @@ func refRead(in *bytes.Buffer, level int) refValue {
 	case m < 0xc0:
 		return refValue{kind: refString, text: refText(in, uint64(m-0xa0))}
 	case m >= 0xe0:
-		return refValue{kind: refInt, int: big.NewInt(int64(m) - 256)}
+		return refValue{kind: refInt, int: refInteger{negative: true, magnitude: 256 - uint64(m)}}
 	}
-	length := func(size uint64) func() uint64 { return func() uint64 { return refUnsigned(in, size).Uint64() } }
+	length := func(size uint64) func() uint64 { return func() uint64 { return refUnsigned(in, size) } }
 	raw := func(n uint64) refValue { return refValue{kind: refBytes, text: string(refTake(in, n))} }
 	switch m {
 	case 0xc0:
@@ -132,13 +158,13 @@ func refRead(in *bytes.Buffer, level int) refValue {
 	case 0xc9:
 		return raw(length(4)() + 1)
 	case 0xca:
-		return refValue{kind: refFloat, float: float64(math.Float32frombits(uint32(refUnsigned(in, 4).Uint64())))}
+		return refValue{kind: refFloat, float: float64(math.Float32frombits(uint32(refUnsigned(in, 4))))}
 	case 0xcb:
-		return refValue{kind: refFloat, float: math.Float64frombits(refUnsigned(in, 8).Uint64())}
+		return refValue{kind: refFloat, float: math.Float64frombits(refUnsigned(in, 8))}
 	case 0xcc, 0xcd, 0xce, 0xcf:
-		return refValue{kind: refInt, int: refUnsigned(in, 1<<(m-0xcc))}
+		return refNonNegative(refUnsigned(in, 1<<(m-0xcc)))
 	case 0xd0, 0xd1, 0xd2, 0xd3:
-		return refValue{kind: refInt, int: refSigned(in, 1<<(m-0xd0))}
+		return refSigned(in, 1<<(m-0xd0))
 	case 0xd4, 0xd5, 0xd6, 0xd7, 0xd8:
 		return raw(1<<(m-0xd4) + 1)
 	case 0xd9:
@@ -183,7 +209,7 @@ func refReadMap(in *bytes.Buffer, level int, length func() uint64) refValue {
 	if 2*n > uint64(in.Len()) {
 		panic(refFault{ReasonTruncated})
 	}
-	v := refValue{kind: refMap}
+	v := refValue{kind: refMap, pairs: make([]refPair, 0, min(n, 16))}
 	for range n {
 		if in.Len() == 0 {
 			panic(refFault{ReasonTruncated})
@@ -204,7 +230,11 @@ func refDedupe(v refValue) refValue {
 	for _, item := range v.items {
 		out.items = append(out.items, refDedupe(item))
 	}
-	at := map[string]int{}
+	if v.kind != refMap {
+		return out
+	}
+	at := make(map[string]int, len(v.pairs))
+	out.pairs = make([]refPair, 0, len(v.pairs))
 	for _, p := range v.pairs {
 		p.value = refDedupe(p.value)
 		if i, ok := at[p.key]; ok {
@@ -226,15 +256,13 @@ func (v refValue) get(key string) *refValue {
 	return nil
 }
 
-var maxInt63 = new(big.Int).SetUint64(math.MaxInt64)
-
 func refJudgeCount(v *refValue) Reason {
 	switch {
 	case v == nil:
 		return ReasonMissingField
 	case v.kind != refInt:
 		return ReasonWrongType
-	case v.int.Sign() < 0 || v.int.Cmp(maxInt63) > 0:
+	case v.int.negative || v.int.big():
 		return ReasonOutOfRange
 	}
 	return 0
@@ -244,7 +272,7 @@ func refJudgeMeasure(v *refValue) Reason {
 	switch {
 	case v == nil:
 		return ReasonMissingField
-	case v.kind == refInt && v.int.Sign() < 0:
+	case v.kind == refInt && v.int.negative:
 		return ReasonOutOfRange
 	case v.kind == refFloat && (v.float < 0 || math.IsNaN(v.float) || math.IsInf(v.float, 0)):
 		return ReasonOutOfRange
@@ -295,7 +323,7 @@ func refJudge(top refValue) Reason {
 		return ReasonMissingField
 	case version.kind != refInt:
 		return ReasonWrongType
-	case version.int.Cmp(big.NewInt(1)) != 0:
+	case version.int != refInteger{magnitude: 1}:
 		return ReasonUnsupportedVersion
 	}
 	worker := top.get("worker_id")
@@ -324,12 +352,11 @@ func refFillLegacy(top refValue, seq uint64) (refValue, bool) {
 	if top.get("version") != nil || top.get("counter_id") != nil {
 		return top, false
 	}
-	out := refValue{kind: refMap, pairs: []refPair{{key: "version", value: refValue{kind: refInt, int: big.NewInt(1)}}}}
+	out := refValue{kind: refMap, pairs: []refPair{{key: "version", value: refNonNegative(1)}}}
 	for _, p := range top.pairs {
 		out.pairs = append(out.pairs, p)
 		if p.key == "dp_rank" {
-			counter := refValue{kind: refInt, int: new(big.Int).SetUint64(seq)}
-			out.pairs = append(out.pairs, refPair{key: "counter_id", value: counter})
+			out.pairs = append(out.pairs, refPair{key: "counter_id", value: refNonNegative(seq)})
 		}
 	}
 	return out, true
@@ -356,6 +383,7 @@ func refCanonical(v refValue) (out refValue, skipped int, ok bool) {
 		skipped += n
 		out.items = append(out.items, c)
 	}
+	out.pairs = slices.Grow(out.pairs, len(v.pairs))
 	for _, p := range v.pairs {
 		c, n, ok := refCanonical(p.value)
 		if !ok {
@@ -369,7 +397,7 @@ func refCanonical(v refValue) (out refValue, skipped int, ok bool) {
 }
 
 func (v refValue) hasBigInt() bool {
-	if v.kind == refInt && v.int.Cmp(maxInt63) > 0 {
+	if v.kind == refInt && v.int.big() {
 		return true
 	}
 	for _, item := range v.items {
@@ -418,8 +446,8 @@ func refDecode(payload []byte, maxSize int, acceptLegacy bool, seq uint64) refRe
 func refView(top refValue) ForwardPass {
 	p := ForwardPass{
 		WorkerID:  []byte(top.get("worker_id").text),
-		DPRank:    top.get("dp_rank").int.Int64(),
-		CounterID: top.get("counter_id").int.Int64(),
+		DPRank:    top.get("dp_rank").int64(),
+		CounterID: top.get("counter_id").int64(),
 		WallTime:  top.get("wall_time").asFloat(),
 	}
 	if scope := top.get("timing_scope"); scope != nil && scope.kind == refString {
@@ -427,29 +455,32 @@ func refView(top refValue) ForwardPass {
 	}
 	s, q := top.get("scheduled_requests"), top.get("queued_requests")
 	p.Scheduled = Scheduled{
-		PrefillRequests: s.get("num_prefill_requests").int.Int64(),
-		PrefillTokens:   s.get("sum_prefill_tokens").int.Int64(),
-		PrefillKVTokens: s.get("sum_prefill_kv_tokens").int.Int64(),
-		DecodeRequests:  s.get("num_decode_requests").int.Int64(),
-		DecodeKVTokens:  s.get("sum_decode_kv_tokens").int.Int64(),
+		PrefillRequests: s.get("num_prefill_requests").int64(),
+		PrefillTokens:   s.get("sum_prefill_tokens").int64(),
+		PrefillKVTokens: s.get("sum_prefill_kv_tokens").int64(),
+		DecodeRequests:  s.get("num_decode_requests").int64(),
+		DecodeKVTokens:  s.get("sum_decode_kv_tokens").int64(),
 	}
 	p.Scheduled.PrefillLengthVariance, p.Scheduled.HasPrefillLengthVariance = s.optional("var_prefill_length")
 	p.Scheduled.DecodeKVVariance, p.Scheduled.HasDecodeKVVariance = s.optional("var_decode_kv_tokens")
 	p.Queued = Queued{
-		PrefillRequests: q.get("num_prefill_requests").int.Int64(),
-		PrefillTokens:   q.get("sum_prefill_tokens").int.Int64(),
-		DecodeRequests:  q.get("num_decode_requests").int.Int64(),
-		DecodeKVTokens:  q.get("sum_decode_kv_tokens").int.Int64(),
+		PrefillRequests: q.get("num_prefill_requests").int64(),
+		PrefillTokens:   q.get("sum_prefill_tokens").int64(),
+		DecodeRequests:  q.get("num_decode_requests").int64(),
+		DecodeKVTokens:  q.get("sum_decode_kv_tokens").int64(),
 	}
 	p.Queued.PrefillLengthVariance, p.Queued.HasPrefillLengthVariance = q.optional("var_prefill_length")
 	p.Queued.DecodeKVVariance, p.Queued.HasDecodeKVVariance = q.optional("var_decode_kv_tokens")
 	return p
 }
 
+func (v *refValue) int64() int64 {
+	return int64(v.int.magnitude) // a negative or a large one is at fault
+}
+
 func (v refValue) asFloat() float64 {
 	if v.kind == refInt {
-		f, _ := new(big.Float).SetInt(v.int).Float64()
-		return f
+		return float64(v.int.magnitude) // a negative one is at fault
 	}
 	return v.float
 }
@@ -463,31 +494,43 @@ func (v refValue) optional(key string) (float64, bool) {
 
 // json prints the tree by STR-59 to STR-62. Bytes, which no canonical payload has, are marked so that they can't be missed.
 func (v refValue) json() string {
+	var b strings.Builder
+	v.print(&b)
+	return b.String()
+}
+
+func (v refValue) print(b *strings.Builder) {
 	switch v.kind {
 	case refNil:
-		return "null"
+		b.WriteString("null")
 	case refBool:
-		return strconv.FormatBool(v.truth)
+		b.WriteString(strconv.FormatBool(v.truth))
 	case refInt:
-		return v.int.String()
+		b.WriteString(v.int.String())
 	case refFloat:
-		return jsonFloat(v.float)
+		b.WriteString(jsonFloat(v.float))
 	case refString:
-		return jsonString(v.text)
+		printString(b, v.text)
 	case refBytes:
-		return "<bytes " + hex.EncodeToString([]byte(v.text)) + ">"
+		fmt.Fprintf(b, "<bytes %x>", v.text)
 	case refArray:
-		parts := make([]string, 0, len(v.items))
+		separator := "["
 		for _, item := range v.items {
-			parts = append(parts, item.json())
+			b.WriteString(separator)
+			item.print(b)
+			separator = ","
 		}
-		return "[" + strings.Join(parts, ",") + "]"
+		b.WriteString(strings.TrimPrefix(separator, ",") + "]")
 	default:
-		parts := make([]string, 0, len(v.pairs))
+		separator := "{"
 		for _, p := range v.pairs {
-			parts = append(parts, jsonString(p.key)+":"+p.value.json())
+			b.WriteString(separator)
+			printString(b, p.key)
+			b.WriteByte(':')
+			p.value.print(b)
+			separator = ","
 		}
-		return "{" + strings.Join(parts, ",") + "}"
+		b.WriteString(strings.TrimPrefix(separator, ",") + "}")
 	}
 }
 
@@ -520,19 +563,20 @@ func jsonFloat(f float64) string {
 	}
 }
 
-func jsonString(s string) string {
-	short := map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}
-	var b strings.Builder
+var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}
+
+func printString(b *strings.Builder, s string) {
 	b.WriteByte('"')
 	for _, r := range s {
-		if esc, ok := short[r]; ok {
+		if r > '\\' {
+			b.WriteRune(r)
+		} else if esc, ok := jsonEscapes[r]; ok {
 			b.WriteString(esc)
 		} else if r < 0x20 {
-			fmt.Fprintf(&b, `\u%04x`, r)
+			fmt.Fprintf(b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)
 		}
 	}
 	b.WriteByte('"')
-	return b.String()
 }
