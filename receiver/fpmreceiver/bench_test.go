@@ -4,9 +4,15 @@
 package fpmreceiver
 
 import (
+	"context"
 	"encoding/binary"
+	"sync/atomic"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
@@ -30,4 +36,62 @@ func benchMessage() *numbered {
 func (m *numbered) next() {
 	m.sequence++
 	binary.BigEndian.PutUint64(m.Frames[1], m.sequence)
+}
+
+// counting is a consumer that costs nothing.
+type counting struct{ records atomic.Int64 }
+
+func (*counting) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
+
+func (c *counting) ConsumeLogs(_ context.Context, logs plog.Logs) error {
+	c.records.Add(int64(logs.LogRecordCount()))
+	return nil
+}
+
+// BenchmarkReceive is the way of a message from its frames to the consumer of
+// its log record: decoding, loss accounting, queue, pdata. "account" stops
+// before the queue.
+func BenchmarkReceive(b *testing.B) {
+	b.Run("account", func(b *testing.B) { benchmarkReceive(b, testConfig(nobody), nil) })
+	for _, body := range []string{bodyMap, bodyMsgpack} {
+		b.Run("logs_"+body, func(b *testing.B) {
+			cfg := testConfig(nobody)
+			cfg.Logs.Body = body
+			cfg.Queue = QueueConfig{MaxRecords: 1 << 30, MaxBytes: 1 << 40}
+			benchmarkReceive(b, cfg, &counting{})
+		})
+	}
+}
+
+func benchmarkReceive(b *testing.B, cfg *Config, next *counting) {
+	b.Helper()
+	r, err := newReceiver(cfg, nopSettings())
+	require.NoError(b, err)
+	if next != nil {
+		r.nextLogs = next
+	}
+	require.NoError(b, r.Start(b.Context(), &statusHost{}))
+	message := benchMessage()
+	b.ReportAllocs()
+	b.SetBytes(1)
+	for b.Loop() {
+		message.next()
+		r.publishers[0].OnMessage(&message.Message)
+		// The queue must not grow without end, or memory is what is measured.
+		if next != nil && message.sequence%4096 == 0 {
+			waitUntilDelivered(next, message.sequence)
+		}
+	}
+	if next != nil {
+		waitUntilDelivered(next, message.sequence)
+	}
+	b.StopTimer()
+	require.NoError(b, r.Shutdown(b.Context()))
+	require.Equal(b, int64(message.sequence), r.publishers[0].counts.records.Load())
+}
+
+func waitUntilDelivered(next *counting, records uint64) {
+	for next.records.Load() < int64(records) {
+		time.Sleep(10 * time.Microsecond)
+	}
 }

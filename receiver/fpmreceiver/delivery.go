@@ -43,7 +43,7 @@ type delivery struct {
 func newDelivery(batch BatchConfig, queue *recordQueue, consume func(context.Context, []*record) error) *delivery {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &delivery{
-		batch: batch, queue: queue, consume: consume, initialRetry: initialRetry,
+		batch: batch, queue: queue, consume: consume,
 		ctx: ctx, cancel: cancel, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 }

@@ -265,26 +265,3 @@ func TestSTR_52_OneLineAMinute(t *testing.T) {
 		require.NoError(t, r.Shutdown(t.Context()))
 	})
 }
-
-func BenchmarkOnMessage(b *testing.B) {
-	for _, body := range []string{bodyMap, bodyMsgpack} {
-		b.Run(body, func(b *testing.B) {
-			cfg := testConfig(nobody)
-			cfg.Logs.Body = body
-			built, err := newReceiver(cfg, nopSettings())
-			require.NoError(b, err)
-			built.nextLogs = consumertest.NewNop()
-			require.NoError(b, built.Start(b.Context(), &statusHost{}))
-			message := benchMessage()
-			b.ReportAllocs()
-			b.SetBytes(1)
-			for b.Loop() {
-				message.next()
-				built.publishers[0].OnMessage(&message.Message)
-			}
-			b.StopTimer()
-			require.NoError(b, built.Shutdown(b.Context()))
-			require.Equal(b, int64(b.N), built.publishers[0].counts.records.Load())
-		})
-	}
-}

@@ -33,6 +33,7 @@ type fpmReceiver struct {
 	cfg      *Config
 	settings receiver.Settings
 	nextLogs consumer.Logs
+	retry    time.Duration // first wait after a transient error
 
 	obs       *receiverhelper.ObsReport
 	telemetry *metadata.TelemetryBuilder
@@ -62,7 +63,7 @@ func newReceiver(cfg *Config, settings receiver.Settings) (*fpmReceiver, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &fpmReceiver{cfg: cfg, settings: settings, obs: obs, telemetry: telemetry}, nil
+	return &fpmReceiver{cfg: cfg, settings: settings, retry: initialRetry, obs: obs, telemetry: telemetry}, nil
 }
 
 // Start returns at once, with every endpoint still to be connected (ZMQ-45).
@@ -76,6 +77,7 @@ func (r *fpmReceiver) Start(_ context.Context, host component.Host) error {
 	})
 	if r.nextLogs != nil {
 		r.logs = newLogsSignal(r.cfg, r.nextLogs, r.obs, r.settings.BuildInfo.Version)
+		r.logs.delivery.initialRetry = r.retry
 		r.running.Go(r.logs.delivery.run)
 	}
 	if err = r.addPublishers(targets, host); err != nil {
