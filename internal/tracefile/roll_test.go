@@ -130,16 +130,20 @@ func TestFIL_6_NoRowsNoSegment(t *testing.T) {
 func TestFIL_7_NothingInTheWayIsTouched(t *testing.T) {
 	t.Parallel()
 	w := newRig(t, func(s *setup) { s.idle = true })
-	victim := filepath.Join(w.dir, "victim")
+	victim, nowhere := filepath.Join(w.dir, "victim"), filepath.Join(w.dir, "nowhere")
+	var paths []string
+	for i := range uint64(4) {
+		paths = append(paths, w.path("4192", i))
+	}
 	writeFile(t, victim, "precious")
 	started := newFaultDisk()
 	// Whatever is there appears only after the first index was chosen.
 	started.set(func(op, path string) error {
-		if op == "create" && path == w.path("4192", 0) && !exists(path) {
+		if op == "create" && path == paths[0] && !exists(path) {
 			writeFile(t, path, "other")
-			require.NoError(t, os.Mkdir(w.path("4192", 1), 0o700))
-			require.NoError(t, os.Symlink(victim, w.path("4192", 2)))
-			require.NoError(t, os.Symlink(filepath.Join(w.dir, "nowhere"), w.path("4192", 3)))
+			require.NoError(t, os.Mkdir(paths[1], 0o700))
+			require.NoError(t, os.Symlink(victim, paths[2]))
+			require.NoError(t, os.Symlink(nowhere, paths[3]))
 		}
 		return nil
 	})
@@ -148,12 +152,12 @@ func TestFIL_7_NothingInTheWayIsTouched(t *testing.T) {
 	w.enqueue(pass(1, 1))
 	w.shutdown()
 	require.Equal(t, []int64{1}, w.counters("4192", 4))
-	for _, path := range []string{victim, w.path("4192", 0)} {
+	for _, path := range []string{victim, paths[0]} {
 		content, err := os.ReadFile(path) //nolint:gosec // of the test
 		require.NoError(t, err)
 		require.Contains(t, []string{"precious", "other"}, string(content))
 	}
-	require.False(t, exists(filepath.Join(w.dir, "nowhere")))
+	require.False(t, exists(nowhere))
 }
 
 func TestFIL_9_FirstIndexAfterARestart(t *testing.T) {
