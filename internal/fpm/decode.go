@@ -31,11 +31,12 @@ type Decoder struct {
 	canonical []byte // the last canonical payload, when it differs
 }
 
-// values holds what the last occurrence of each known field said; where that was at fault it means nothing.
+// values holds what the last occurrence of each known field said; where that was at fault it means nothing. What wasn't
+// seen is zero.
 type values struct {
 	ints   [fields]int64
 	floats [fields]float64
-	has    [fields]bool // set for fields that may be absent
+	has    [fields]bool // of measures, which may be absent
 	worker []byte
 	scope  []byte
 }
@@ -109,8 +110,7 @@ func (d *Decoder) reset(payload []byte) {
 	}
 	d.scan.reset(payload)
 	d.faults = absent
-	d.values.has = [fields]bool{}
-	d.values.scope = nil
+	d.values = values{}
 }
 
 // isLegacy tells a payload that lacks both keys; one that lacks either is at fault as ever (STR-81).
@@ -151,44 +151,34 @@ func (d *Decoder) fill(p *ForwardPass) {
 
 func (v *values) scheduled() Scheduled {
 	counts, variances, has := v.requests(fieldScheduledFirst)
-	s := Scheduled{
+	return Scheduled{
 		PrefillRequests:          counts[numPrefillRequests],
 		PrefillTokens:            counts[sumPrefillTokens],
+		PrefillLengthVariance:    variances[varPrefillLength],
 		PrefillKVTokens:          counts[sumPrefillKVTokens],
 		DecodeRequests:           counts[numDecodeRequests],
 		DecodeKVTokens:           counts[sumDecodeKVTokens],
+		DecodeKVVariance:         variances[varDecodeKVTokens],
 		HasPrefillLengthVariance: has[varPrefillLength],
 		HasDecodeKVVariance:      has[varDecodeKVTokens],
 	}
-	if s.HasPrefillLengthVariance {
-		s.PrefillLengthVariance = variances[varPrefillLength]
-	}
-	if s.HasDecodeKVVariance {
-		s.DecodeKVVariance = variances[varDecodeKVTokens]
-	}
-	return s
 }
 
 func (v *values) queued() Queued {
 	counts, variances, has := v.requests(fieldQueuedFirst)
-	q := Queued{
+	return Queued{
 		PrefillRequests:          counts[numPrefillRequests],
 		PrefillTokens:            counts[sumPrefillTokens],
+		PrefillLengthVariance:    variances[varPrefillLength],
 		DecodeRequests:           counts[numDecodeRequests],
 		DecodeKVTokens:           counts[sumDecodeKVTokens],
+		DecodeKVVariance:         variances[varDecodeKVTokens],
 		HasPrefillLengthVariance: has[varPrefillLength],
 		HasDecodeKVVariance:      has[varDecodeKVTokens],
 	}
-	if q.HasPrefillLengthVariance {
-		q.PrefillLengthVariance = variances[varPrefillLength]
-	}
-	if q.HasDecodeKVVariance {
-		q.DecodeKVVariance = variances[varDecodeKVTokens]
-	}
-	return q
 }
 
-func (v *values) requests(first field) (counts []int64, variances []float64, has []bool) {
-	end := first + field(requestFields)
-	return v.ints[first:end], v.floats[first:end], v.has[first:end]
+// requests gives what was read for one of the two inner maps, to be indexed by requestField.
+func (v *values) requests(first field) (counts *[requestFields]int64, variances *[requestFields]float64, has *[requestFields]bool) {
+	return (*[requestFields]int64)(v.ints[first:]), (*[requestFields]float64)(v.floats[first:]), (*[requestFields]bool)(v.has[first:])
 }

@@ -61,72 +61,64 @@ const (
 	requestUnknown requestField = 255
 )
 
-// topField finds a key of the payload map. It makes no string of the key.
+// topField finds a key of the payload map. Length and first letter leave one candidate, so that one comparison settles it
+// and no string is made of the key.
 func topField(key []byte) field {
+	f, name := fieldUnknown, ""
 	switch len(key) {
 	case len(keyVersion):
-		switch string(key) {
-		case keyVersion:
-			return fieldVersion
-		case keyDPRank:
-			return fieldDPRank
+		f, name = fieldVersion, keyVersion
+		if key[0] == 'd' {
+			f, name = fieldDPRank, keyDPRank
 		}
 	case len(keyWorkerID):
-		switch string(key) {
-		case keyWorkerID:
-			return fieldWorkerID
-		case keyWallTime:
-			return fieldWallTime
+		f, name = fieldWorkerID, keyWorkerID
+		if key[1] == 'a' {
+			f, name = fieldWallTime, keyWallTime
 		}
 	case len(keyCounterID):
-		if string(key) == keyCounterID {
-			return fieldCounterID
-		}
+		f, name = fieldCounterID, keyCounterID
 	case len(keyTimingScope):
-		if string(key) == keyTimingScope {
-			return fieldTimingScope
-		}
+		f, name = fieldTimingScope, keyTimingScope
 	case len(keyScheduledRequests):
-		if string(key) == keyScheduledRequests {
-			return fieldScheduled
-		}
+		f, name = fieldScheduled, keyScheduledRequests
 	case len(keyQueuedRequests):
-		if string(key) == keyQueuedRequests {
-			return fieldQueued
-		}
+		f, name = fieldQueued, keyQueuedRequests
 	}
-	return fieldUnknown
+	if string(key) != name {
+		return fieldUnknown
+	}
+	return f
 }
 
-// findRequestField finds a key of scheduled_requests, and of queued_requests but for sum_prefill_kv_tokens (STR-33).
+// findRequestField finds a key of scheduled_requests; all but sum_prefill_kv_tokens are known in queued_requests too
+// (STR-33).
 func findRequestField(key []byte) requestField {
+	f, name := requestUnknown, ""
 	switch len(key) {
 	case len(keySumPrefillTokens):
-		switch string(key) {
-		case keySumPrefillTokens:
-			return sumPrefillTokens
-		case keyVarPrefillLength:
-			return varPrefillLength
+		f, name = sumPrefillTokens, keySumPrefillTokens
+		if key[0] == 'v' {
+			f, name = varPrefillLength, keyVarPrefillLength
 		}
 	case len(keyNumDecodeRequests):
-		if string(key) == keyNumDecodeRequests {
-			return numDecodeRequests
-		}
+		f, name = numDecodeRequests, keyNumDecodeRequests
 	case len(keyNumPrefillRequests):
-		switch string(key) {
-		case keyNumPrefillRequests:
-			return numPrefillRequests
-		case keySumDecodeKVTokens:
-			return sumDecodeKVTokens
-		case keyVarDecodeKVTokens:
-			return varDecodeKVTokens
+		switch key[0] {
+		case 'n':
+			f, name = numPrefillRequests, keyNumPrefillRequests
+		case 's':
+			f, name = sumDecodeKVTokens, keySumDecodeKVTokens
+		default:
+			f, name = varDecodeKVTokens, keyVarDecodeKVTokens
 		}
 	case len(keySumPrefillKVTokens):
-		if string(key) == keySumPrefillKVTokens {
-			return sumPrefillKVTokens
-		}
+		f, name = sumPrefillKVTokens, keySumPrefillKVTokens
 	}
-	return requestUnknown
+	if string(key) != name {
+		return requestUnknown
+	}
+	return f
 }
 
 // faults holds the reason against each known field, as its last occurrence in the payload left it (STR-49).

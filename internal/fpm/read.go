@@ -117,8 +117,9 @@ func (d *Decoder) forgetRequests(f field) {
 	} else {
 		copy(d.faults[first:], absentQueued[:])
 	}
-	d.values.has[first+field(varPrefillLength)] = false
-	d.values.has[first+field(varDecodeKVTokens)] = false
+	_, variances, has := d.values.requests(first)
+	*variances = [requestFields]float64{}
+	*has = [requestFields]bool{}
 }
 
 // requestEntry reads one entry of the map in field parent.
