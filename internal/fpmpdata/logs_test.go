@@ -86,8 +86,13 @@ func TestCOL_99_OneResourceAWorker(t *testing.T) {
 func TestWorkerKeysDoNotCollide(t *testing.T) {
 	keys := map[string]bool{}
 	for _, identity := range []WorkerIdentity{
-		{Namespace: "a", Component: "b"}, {Namespace: "ab"}, {Component: "ab"}, {Namespace: `a""b`}, {Namespace: "a", InstanceID: "b"},
-		{Namespace: "a", ProducerID: "b"}, {Namespace: "a", Backend: "b"},
+		{Namespace: "a", Component: "b"},
+		{Namespace: "ab"},
+		{Component: "ab"},
+		{Namespace: `a""b`},
+		{Namespace: "a", InstanceID: "b"},
+		{Namespace: "a", ProducerID: "b"},
+		{Namespace: "a", Backend: "b"},
 	} {
 		keys[NewWorker(identity, nil).Key()] = true
 		keys[NewWorker(identity, map[string]any{"x": 1}).Key()] = true

@@ -6,6 +6,7 @@ package fpmreceiver
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -201,10 +202,8 @@ func positive(key string, number int64, shown any) error {
 }
 
 func oneOf(key, value string, allowed ...string) error {
-	for _, word := range allowed {
-		if value == word {
-			return nil
-		}
+	if slices.Contains(allowed, value) {
+		return nil
 	}
 	return fmt.Errorf("%s must be one of %v (got %q)", key, allowed, value)
 }

@@ -102,14 +102,14 @@ func newRun(t *testing.T, cfg *Config, next consumer.Logs) *run {
 }
 
 // feed gives a message to an endpoint as its supervisor would.
-func (r *run) feed(endpoint int, generation uint64, frames ...[]byte) {
-	r.publishers[endpoint].OnMessage(&zmtp.Message{Frames: frames, ReceivedAt: time.Now(), Generation: generation})
+func (r *run) feed(endpoint int, frames ...[]byte) {
+	r.publishers[endpoint].OnMessage(&zmtp.Message{Frames: frames, ReceivedAt: time.Now(), Generation: 1})
 }
 
 // feedNumbered gives payloads the sequences first, first+1 and so on.
 func (r *run) feedNumbered(endpoint int, first uint64, payloads ...[]byte) {
 	for i, payload := range payloads {
-		r.feed(endpoint, 1, zmtptest.Numbered(first+uint64(i), payload)...)
+		r.feed(endpoint, zmtptest.Numbered(first+uint64(i), payload)...)
 	}
 }
 

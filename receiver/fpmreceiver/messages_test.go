@@ -55,7 +55,7 @@ func TestSTR_1_To_STR_7_Frames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sink := &consumertest.LogsSink{}
 			r := start(t, testConfig(nobody), sink)
-			r.feed(0, 1, frames(t, tt.frames...)...)
+			r.feed(0, frames(t, tt.frames...)...)
 			if tt.reason != "" {
 				require.EqualValues(t, 1, r.metric("fpm_receiver_invalid_messages", "reason", tt.reason, "endpoint", nobody))
 				require.NoError(t, r.Shutdown(t.Context()))
@@ -80,7 +80,7 @@ func TestSTR_50_OneOutcome(t *testing.T) {
 	sent, valid := int64(0), 0
 	for i, vector := range fpmtest.Vectors(t) {
 		for range 2 { // the second one is a duplicate when it is valid
-			r.feed(0, 1, zmtptest.Numbered(uint64(i), vector.Payload)...)
+			r.feed(0, zmtptest.Numbered(uint64(i), vector.Payload)...)
 			sent++
 			if !vector.Valid {
 				want[vector.Reason]++
@@ -109,10 +109,10 @@ func TestLossIsVisible(t *testing.T) {
 		require.Zero(t, r.metric("fpm_receiver_"+name, "endpoint", nobody), "there from the start, at 0")
 	}
 	for _, sequence := range []int64{10, 15, 15, 16, 3} {
-		r.feed(0, 1, zmtptest.Numbered(uint64(sequence), pass("7", 0, sequence))...)
+		r.feed(0, zmtptest.Numbered(uint64(sequence), pass("7", 0, sequence))...)
 	}
-	r.feed(0, 1, zmtptest.Numbered(4, pass("7", 0, 99))...)
-	r.feed(1, 1, zmtptest.Numbered(1, pass("8", 0, 1))...)
+	r.feed(0, zmtptest.Numbered(4, pass("7", 0, 99))...)
+	r.feed(1, zmtptest.Numbered(1, pass("8", 0, 1))...)
 	for name, want := range map[string]int64{
 		"missing_records": 4, "gaps": 1, "duplicates": 1, "restarts": 1, "counter_mismatches": 1, "records": 5, "messages": 6,
 	} {
@@ -246,8 +246,8 @@ func TestSTR_52_OneLineAMinute(t *testing.T) {
 		r := start(t, testConfig(nobody), &consumertest.LogsSink{})
 		for range 3 * 60 {
 			for i := range uint64(100) {
-				r.feed(0, 1, zmtptest.Numbered(i, []byte{0x90})...)
-				r.feed(0, 1, zmtptest.Numbered(i, nil)...)
+				r.feed(0, zmtptest.Numbered(i, []byte{0x90})...)
+				r.feed(0, zmtptest.Numbered(i, nil)...)
 			}
 			time.Sleep(time.Second)
 		}

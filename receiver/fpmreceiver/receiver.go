@@ -86,8 +86,8 @@ func (r *fpmReceiver) Start(_ context.Context, host component.Host) error {
 	if err = r.observeTelemetry(); err != nil {
 		return err
 	}
-	r.startSweep()
-	return r.connect()
+	r.startSweep()     //nolint:contextcheck // lives until Shutdown (COL-49)
+	return r.connect() //nolint:contextcheck // as above
 }
 
 func (r *fpmReceiver) addPublishers(targets []target, host component.Host) error {

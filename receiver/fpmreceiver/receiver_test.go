@@ -132,7 +132,7 @@ func TestZMQ_54_Status(t *testing.T) {
 	for _, address := range []string{first.Address(), addressOfSecond} {
 		again, err := zmtptest.NewPublisher("tcp", address, zmtptest.PublisherConfig{})
 		require.NoError(t, err)
-		defer again.Close()
+		defer func() { _ = again.Close() }()
 		go func() { // a working peer says something
 			for again.Connections() >= 0 && t.Context().Err() == nil {
 				again.Publish(zmtptest.Numbered(0, heartbeat("7", 0))...)
@@ -156,7 +156,7 @@ func TestFR_7_PublisherComesLater(t *testing.T) {
 	eventually(t, func() bool { return r.metric("fpm_receiver_connects", "result", "dial") > 2 }, "trying on")
 	late, err := zmtptest.NewPublisher("tcp", address, zmtptest.PublisherConfig{})
 	require.NoError(t, err)
-	defer late.Close()
+	defer func() { _ = late.Close() }()
 	waitForSubscribers(t, late, 1)
 	late.Publish(zmtptest.Numbered(1, pass("7", 0, 1))...)
 	eventually(t, func() bool { return sink.LogRecordCount() == 1 }, "received")
