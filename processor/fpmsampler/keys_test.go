@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -121,12 +122,49 @@ func TestSMP2AttributesOfAnotherTypeMakeAKeyToo(t *testing.T) {
 func TestSMP2KeysKeepNothingOfTheBatchAlive(t *testing.T) {
 	s := newLogState(testConfig())
 	ld := logsOf(rank(0, 1))
-	name := string([]byte("unshared"))
-	ld.ResourceLogs().At(0).Resource().Attributes().PutStr(fpmpdata.AttrServiceName, name)
+	attributes := ld.ResourceLogs().At(0).Resource().Attributes()
+	for _, name := range []string{"service.namespace", "service.name", "service.instance.id", "fpm.producer.id"} {
+		attributes.PutStr(name, string([]byte("unshared")))
+	}
+	view := resourceKey(attributes)
 	s.ingest(time.Now(), func(in *intake[plog.LogRecord]) { intakeLogs(in, ld) })
-	require.Empty(t, s.intake.candidates)
+	for k := range s.entries {
+		require.NotSame(t, unsafe.StringData(view.namespace), unsafe.StringData(k.namespace))
+		require.NotSame(t, unsafe.StringData(view.component), unsafe.StringData(k.component))
+		require.NotSame(t, unsafe.StringData(view.producer), unsafe.StringData(k.producer))
+		require.NotSame(t, unsafe.StringData(view.worker), unsafe.StringData(k.worker))
+	}
 	require.Zero(t, s.intake.candidates[:1][0], "the scratch refers to nothing")
 	require.Zero(t, s.intake.origins[:1][0])
+}
+
+// One copy of an item a key and batch, one of a resource as long as it does not
+// change.
+func TestSMP19CopiesPerBatch(t *testing.T) {
+	s := newLogState(testConfig())
+	ld := logsOf(rank(0, 1))
+	rank(1, 1).appendTo(ld)
+	records := ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
+	ld.ResourceLogs().At(1).ScopeLogs().At(0).LogRecords().MoveAndAppendTo(records)
+	records.At(0).CopyTo(records.AppendEmpty())
+	take := func() {
+		s.ingest(time.Now(), func(in *intake[plog.LogRecord]) {
+			intakeLogs(in, ld)
+			require.Len(t, in.candidates, 2)
+		})
+	}
+	take()
+	kept := s.entries[keyOf(rank(0, 0))].pending.origin
+	require.Same(t, kept, s.entries[keyOf(rank(1, 0))].pending.origin)
+	take()
+	require.Same(t, kept, s.entries[keyOf(rank(0, 0))].pending.origin)
+}
+
+// A huge batch leaves no huge scratch behind.
+func TestSMP19ScratchIsBounded(t *testing.T) {
+	s := newLogState(testConfig())
+	fillKeys(s, time.Now())
+	require.LessOrEqual(t, cap(s.intake.candidates), maxScratch)
 }
 
 func TestSMP19OnePendingRecordAKey(t *testing.T) {

@@ -150,6 +150,20 @@ func TestSMP15ArrivalsAfterShutdownAreCounted(t *testing.T) {
 	})
 }
 
+// Senders that go on during the last emission can't keep the shutdown going.
+func TestSMP15ArrivalsDuringTheLastEmissionAreCounted(t *testing.T) {
+	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+		r.setDecide(func(context.Context) error {
+			r.send(rank(1, 1))
+			return nil
+		})
+		r.send(rank(0, 1))
+		r.stop()
+		require.Equal(t, []string{"0:1"}, r.passes())
+		require.EqualValues(t, 1, r.count("dropped", "shutdown"))
+	})
+}
+
 func TestShutdownWithoutStart(t *testing.T) {
 	for _, signal := range []string{"logs", "traces"} {
 		for _, mode := range []string{"sampled", "full"} {
@@ -190,4 +204,15 @@ func TestSettleAfterReleaseCountsNothing(t *testing.T) {
 	late, swept := s.fetchTick(now.Add(time.Hour))
 	require.Empty(t, late)
 	require.Zero(t, swept)
+}
+
+// A batch that ended with the deadline before release counts as unsent too.
+func TestReleaseKnowsWhatWasCutOffBefore(t *testing.T) {
+	now := time.Now()
+	s := newLogState(testConfig())
+	offer(s, now, rank(0, 1), rank(1, 1))
+	require.Equal(t, tally{droppedShutdown: 2}, s.settle(s.fetchLast(), cutOff))
+	unsent, released := s.release()
+	require.EqualValues(t, 2, unsent)
+	require.Equal(t, tally{keys: -2}, released)
 }
