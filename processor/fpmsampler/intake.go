@@ -94,7 +94,7 @@ func (in *intake[T]) entry(k key) *entry[T] {
 	if e, ok := s.entries[k]; ok {
 		return e
 	}
-	if len(s.entries) >= maxKeys && !in.makeRoom() {
+	if len(s.entries) >= s.limit && !in.makeRoom() {
 		return nil
 	}
 	e := &entry[T]{key: k.clone()}

@@ -163,7 +163,7 @@ func TestSMP19CopiesPerBatch(t *testing.T) {
 // A huge batch leaves no huge scratch behind.
 func TestSMP19ScratchIsBounded(t *testing.T) {
 	s := newLogState(testConfig())
-	fillKeys(s, time.Now())
+	fillKeys(s, time.Now(), 2*maxScratch)
 	require.LessOrEqual(t, cap(s.intake.candidates), maxScratch)
 }
 
@@ -236,10 +236,12 @@ func TestSMP20ShortLivedWorkersDoNotAddUp(t *testing.T) {
 	now := time.Now()
 	s.start(now)
 	var keys, evicted, most int64
+	ld := logsOf(rank(0, 1))
+	resource := ld.ResourceLogs().At(0).Resource().Attributes()
 	for i := range 100_000 { // 1000 new workers a second
 		now = now.Add(time.Millisecond)
-		id := strconv.Itoa(i)
-		got := offer(s, now, pass{instance: id, worker: id, counter: 1})
+		resource.PutStr(fpmpdata.AttrServiceInstanceID, strconv.Itoa(i))
+		got := s.ingest(now, func(in *intake[plog.LogRecord]) { intakeLogs(in, ld) })
 		keys, evicted, most = keys+got.keys, evicted+got.evicted, max(most, keys+got.keys)
 		if batch, swept := s.fetchTick(now); len(batch) > 0 {
 			s.settle(batch, accepted)
@@ -252,11 +254,12 @@ func TestSMP20ShortLivedWorkersDoNotAddUp(t *testing.T) {
 	require.Equal(t, len(s.entries), s.idle.list.Len()+len(s.waiting))
 }
 
-// fillKeys makes maxKeys keys, ranks 0 to maxKeys-1, all pending.
-func fillKeys(s *state[plog.LogRecord], now time.Time) {
+// fillKeys makes n keys, ranks 0 to n-1, all pending, and no room for more.
+func fillKeys(s *state[plog.LogRecord], now time.Time, n int) {
+	s.limit = n
 	ld := logsOf(rank(0, 1))
 	records := ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
-	for records.Len() < maxKeys {
+	for records.Len() < n {
 		records.At(0).CopyTo(records.AppendEmpty())
 	}
 	for i, record := range records.All() {
@@ -265,38 +268,42 @@ func fillKeys(s *state[plog.LogRecord], now time.Time) {
 	s.ingest(now, func(in *intake[plog.LogRecord]) { intakeLogs(in, ld) })
 }
 
+// fewKeys stands for maxKeys, so that the tests don't take seconds.
+const fewKeys = 512
+
 func TestSMP21NewKeyEvictsTheLongestIdle(t *testing.T) {
 	s := newLogState(testConfig())
 	now := time.Now()
-	fillKeys(s, now)
-	require.Equal(t, tally{in: 1, droppedMaxKeys: 1}, offer(s, now, rank(maxKeys, 1)), "all have something pending")
-	require.Equal(t, maxKeys, serve(s, now, accepted))
+	fillKeys(s, now, fewKeys)
+	require.Equal(t, tally{in: 1, droppedMaxKeys: 1}, offer(s, now, rank(fewKeys, 1)), "all have something pending")
+	require.Equal(t, fewKeys, serve(s, now, accepted))
 
 	offer(s, now, rank(0, 1))              // suppressed, yet no longer the longest idle
 	offer(s, now, rank(1, 2))              // pending
-	got := offer(s, now, rank(maxKeys, 1)) // evicts rank 2
+	got := offer(s, now, rank(fewKeys, 1)) // evicts rank 2
 	require.Equal(t, tally{in: 1, evicted: 1}, got, "one key more, one less")
-	require.Len(t, s.entries, maxKeys)
+	require.Len(t, s.entries, fewKeys)
 	require.Contains(t, s.entries, keyOf(rank(0, 0)))
 	require.Contains(t, s.entries, keyOf(rank(1, 0)))
 	require.NotContains(t, s.entries, keyOf(rank(2, 0)))
-	require.Contains(t, s.entries, keyOf(rank(maxKeys, 0)))
+	require.Contains(t, s.entries, keyOf(rank(fewKeys, 0)))
 }
 
 func TestSMP21MaxKeysIsWhatTheDocumentsSay(t *testing.T) {
 	require.Equal(t, 65536, maxKeys)
+	require.Equal(t, maxKeys, newLogState(testConfig()).limit)
 }
 
 // A key that is on its way is not idle yet.
 func TestSMP21KeysOnTheirWayAreNotEvicted(t *testing.T) {
 	s := newLogState(testConfig())
 	now := time.Now()
-	fillKeys(s, now)
+	fillKeys(s, now, fewKeys)
 	s.nextTick = now
 	batch, _ := s.fetchTick(now)
-	require.EqualValues(t, 1, offer(s, now, rank(maxKeys, 1)).droppedMaxKeys)
+	require.EqualValues(t, 1, offer(s, now, rank(fewKeys, 1)).droppedMaxKeys)
 	s.settle(batch, accepted)
-	require.EqualValues(t, 1, offer(s, now, rank(maxKeys, 1)).evicted)
+	require.EqualValues(t, 1, offer(s, now, rank(fewKeys, 1)).evicted)
 }
 
 // The idle keys stay in the order of their last arrivals whatever happens.

@@ -11,7 +11,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// maxKeys bounds the memory of one sampler (SMP-21).
+// maxKeys bounds the memory of one sampler (SMP-21). The limit of a state is
+// never another one, except in tests.
 const maxKeys = 65536
 
 // latenessAllowed is how late a tick may be served and still count as on time;
@@ -85,6 +86,7 @@ type state[T item[T]] struct {
 	newItem  func() T
 	interval time.Duration
 	idleTTL  time.Duration
+	limit    int // of keys
 
 	mu       sync.Mutex
 	entries  map[key]*entry[T]
@@ -105,6 +107,7 @@ func newState[T item[T]](cfg *Config, newItem func() T) *state[T] {
 		newItem:  newItem,
 		interval: cfg.Interval,
 		idleTTL:  cfg.IdleTTL,
+		limit:    maxKeys,
 		entries:  map[key]*entry[T]{},
 		idle:     newIdleKeys[T](),
 	}

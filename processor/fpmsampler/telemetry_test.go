@@ -65,8 +65,8 @@ func TestCOL75DroppedAtMaxKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "logs", testConfig())
 		s := r.Component.(*sampledLogs)
-		fillKeys(s.state, time.Now())
-		r.send(rank(maxKeys, 1))
+		fillKeys(s.state, time.Now(), fewKeys)
+		r.send(rank(fewKeys, 1))
 		metadatatest.AssertEqualFpmSamplerProcessorDropped(t, r.tel,
 			[]metricdata.DataPoint[int64]{droppedPoint("max_keys", 1)}, metricdatatest.IgnoreTimestamp())
 		r.stop()
