@@ -45,15 +45,27 @@ func providerFactory(scheme string) confmap.ProviderFactory {
 	return confmap.NewProviderFactory(func(confmap.ProviderSettings) confmap.Provider { return testProvider{scheme: scheme} })
 }
 
-func loadDropIn(t *testing.T) (*Config, error) {
+func newResolver(t *testing.T, document string) *confmap.Resolver {
 	t.Helper()
 	resolver, err := confmap.NewResolver(confmap.ResolverSettings{
-		URIs:              []string{"yaml:" + dropIn},
+		URIs:              []string{"yaml:" + document},
 		ProviderFactories: []confmap.ProviderFactory{providerFactory("yaml"), providerFactory("env")},
 		DefaultScheme:     "env",
 	})
 	require.NoError(t, err)
-	conf, err := resolver.Resolve(t.Context())
+	return resolver
+}
+
+func resolve(t *testing.T, document string) *confmap.Conf {
+	t.Helper()
+	conf, err := newResolver(t, document).Resolve(t.Context())
+	require.NoError(t, err)
+	return conf
+}
+
+func loadDropIn(t *testing.T) (*Config, error) {
+	t.Helper()
+	conf, err := newResolver(t, dropIn).Resolve(t.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -125,16 +137,31 @@ func TestENV7Path(t *testing.T) {
 	}
 }
 
+type number struct {
+	text string
+	want int64
+}
+
+// numbers are the values of ENV-8 that a plain integer field takes.
+var numbers = []number{
+	{"5", 5},
+	{"+5", 5},
+	{"007", 7},
+	{"010", 8},
+	{"0x10", 16},
+	{"5_0", 50},
+	{"1e3", 1000},
+	{" 5000 ", 5000},
+	{"9223372036854775807", math.MaxInt64},
+}
+
 func TestENV8RollBytes(t *testing.T) {
-	for value, want := range map[string]bytesize.Size{
-		"5": 5, "+5": 5, "007": 7, "010": 8, "0x10": 16, "5_0": 50, "1e3": 1000, " 5000 ": 5000, "4KiB": 4096,
-		"9223372036854775807": math.MaxInt64,
-	} {
-		t.Run(value, func(t *testing.T) {
-			t.Setenv("DYN_FPM_JSONL_GZ_ROLL_BYTES", value)
+	for _, test := range append(numbers, number{"4KiB", 4096}) {
+		t.Run(test.text, func(t *testing.T) {
+			t.Setenv("DYN_FPM_JSONL_GZ_ROLL_BYTES", test.text)
 			cfg, err := loadDropIn(t)
 			require.NoError(t, err)
-			require.Equal(t, want, cfg.RollBytes)
+			require.Equal(t, bytesize.Size(test.want), cfg.RollBytes)
 		})
 	}
 	for _, value := range []string{"0", "-1", "", "big", "18446744073709551616", "9223372036854775808"} {
@@ -150,15 +177,12 @@ func TestENV8RollBytes(t *testing.T) {
 }
 
 func TestENV8MaxSegments(t *testing.T) {
-	for value, want := range map[string]uint64{
-		"5": 5, "+5": 5, "007": 7, "010": 8, "0x10": 16, "5_0": 50, "1e3": 1000, " 5000 ": 5000,
-		"9223372036854775807": math.MaxInt64,
-	} {
-		t.Run(value, func(t *testing.T) {
-			t.Setenv("DYN_FPM_MAX_SEGMENTS", value)
+	for _, test := range numbers {
+		t.Run(test.text, func(t *testing.T) {
+			t.Setenv("DYN_FPM_MAX_SEGMENTS", test.text)
 			cfg, err := loadDropIn(t)
 			require.NoError(t, err)
-			require.Equal(t, want, cfg.MaxSegments)
+			require.Equal(t, uint64(test.want), cfg.MaxSegments)
 		})
 	}
 	for _, value := range []string{"0", "-1", "", "4KiB", "big", "18446744073709551616", "18446744073709551615"} {

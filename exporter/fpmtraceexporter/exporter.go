@@ -41,7 +41,7 @@ func newTraceExporter(
 	if err != nil {
 		return nil, err
 	}
-	obs, err := newObserver(set.TelemetrySettings)
+	obs, err := newObserver(set.TelemetrySettings) //nolint:contextcheck // counters need no context
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func newTraceExporter(
 		obs, set.Logger)
 	pusher.leftovers.retries = cfg.BackOffConfig.Enabled
 	if keepsRecordsInMemory(cfg) {
-		pusher.leftovers.count = func(n int) { obs.RowsDropped(tracefile.DropShutdown, n) }
+		pusher.leftovers.count = func(n int) { obs.RowsDropped(tracefile.DropShutdown, n) } //nolint:contextcheck // as above
 	}
 	helper, err := exporterhelper.NewLogs(ctx, set, cfg, pusher.push,
 		exporterhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}),

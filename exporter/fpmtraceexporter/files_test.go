@@ -111,55 +111,52 @@ var durabilities = map[string]func(*Config){
 	"synced":   func(cfg *Config) { cfg.Durability = tracefile.Synced.String() },
 }
 
-func forEachDurability(t *testing.T, test func(t *testing.T, change func(*Config))) {
-	t.Helper()
-	for name, change := range durabilities {
-		t.Run(name, func(t *testing.T) { test(t, change) })
-	}
-}
-
 // ROW-24: the golden payload gives the golden row, in both body forms and with every durability. The timestamp is the
 // only thing that a clock decides.
 func TestROW24GoldenRow(t *testing.T) {
 	golden, err := os.ReadFile("testdata/payloads/golden.jsonl")
 	require.NoError(t, err)
 	timestamp := regexp.MustCompile(`^{"timestamp":\d+,`)
-	forEachDurability(t, func(t *testing.T, change func(*Config)) {
-		for _, form := range []body{asBytes, asMap} {
-			e := newFileExporter(t, filepath.Join(t.TempDir(), "fpm"), change)
-			e.start(t)
-			b := newLogsBuilder()
-			b.add(t, worker("4192"), goldenPayload(t), form)
-			logs := b.take()
-			firstRecord(logs).Attributes().PutStr(fpmpdata.AttrCaptureMode, fpmpdata.CaptureModeSampled)
-			logs.MarkReadOnly()
-			require.NoError(t, e.ConsumeLogs(t.Context(), logs))
-			require.NoError(t, e.Shutdown(t.Context()))
+	for name, change := range durabilities {
+		t.Run(name, func(t *testing.T) {
+			for _, form := range []body{asBytes, asMap} {
+				e := newFileExporter(t, filepath.Join(t.TempDir(), "fpm"), change)
+				e.start(t)
+				b := newLogsBuilder()
+				b.add(t, worker("4192"), goldenPayload(t), form)
+				logs := b.take()
+				firstRecord(logs).Attributes().PutStr(fpmpdata.AttrCaptureMode, fpmpdata.CaptureModeSampled)
+				logs.MarkReadOnly()
+				require.NoError(t, e.ConsumeLogs(t.Context(), logs))
+				require.NoError(t, e.Shutdown(t.Context()))
 
-			require.Equal(t, []string{e.base + ".4192.000000.jsonl.gz"}, e.segments(t))
-			row := timestamp.ReplaceAllString(strings.Join(e.rows(t), ""), `{"timestamp":1250,`) + "\n"
-			require.Equal(t, string(golden), row)
-			sum := sha256.Sum256([]byte(row))
-			require.Equal(t, "5c8634f0f214d376f8ac8cc194f138d1ea861ff46ba572d1a9c41acc137512ab", hex.EncodeToString(sum[:]))
-		}
-	})
+				require.Equal(t, []string{e.base + ".4192.000000.jsonl.gz"}, e.segments(t))
+				row := timestamp.ReplaceAllString(strings.Join(e.rows(t), ""), `{"timestamp":1250,`) + "\n"
+				require.Equal(t, string(golden), row)
+				sum := sha256.Sum256([]byte(row))
+				require.Equal(t, "5c8634f0f214d376f8ac8cc194f138d1ea861ff46ba572d1a9c41acc137512ab", hex.EncodeToString(sum[:]))
+			}
+		})
+	}
 }
 
 // FR-24, FR-31, FIL-63: what was accepted is on disk after Shutdown, in order, and no gzip tail is missing.
 func TestFR31QueuedRecordsAreOnDiskAfterShutdown(t *testing.T) {
-	forEachDurability(t, func(t *testing.T, change func(*Config)) {
-		e := newFileExporter(t, filepath.Join(t.TempDir(), "fpm"), change)
-		e.start(t)
-		for n := range int64(100) {
-			require.NoError(t, e.ConsumeLogs(t.Context(), passLogs(t, "4192", 50*n, 50)))
-		}
-		require.NoError(t, e.Shutdown(context.Background()))
-		require.Equal(t, counters(0, 5000), e.counters(t))
-		require.Equal(t, int64(5000), sumOf(t, e.telemetry, "otelcol_fpm_trace_exporter_rows_written", "", ""))
-		for _, reason := range tracefile.DropReasons() {
-			require.Zero(t, dropped(t, e.telemetry, reason), reason)
-		}
-	})
+	for name, change := range durabilities {
+		t.Run(name, func(t *testing.T) {
+			e := newFileExporter(t, filepath.Join(t.TempDir(), "fpm"), change)
+			e.start(t)
+			for n := range int64(20) {
+				require.NoError(t, e.ConsumeLogs(t.Context(), passLogs(t, "4192", 250*n, 250)))
+			}
+			require.NoError(t, e.Shutdown(context.Background()))
+			require.Equal(t, counters(0, 5000), e.counters(t))
+			require.Equal(t, int64(5000), sumOf(t, e.telemetry, "otelcol_fpm_trace_exporter_rows_written", "", ""))
+			for _, reason := range tracefile.DropReasons() {
+				require.Zero(t, dropped(t, e.telemetry, reason), reason)
+			}
+		})
+	}
 }
 
 // FR-26: a segment of three members gives all rows to a reader of ours; a reader of the first member alone gets a third.
@@ -216,8 +213,9 @@ func TestTelemetryOfRealFiles(t *testing.T) {
 	require.Equal(t, int64(5), sum("segments_opened", "", ""))
 	require.Equal(t, int64(3), sum("segments_pruned", "cause", "max_segments"))
 	require.Equal(t, int64(1), sum("rows_dropped", "reason", "not_fpm"))
-	require.Equal(t, raw*5/2, sum("bytes", "kind", "raw"), "all rows have the same length")
-	require.InDelta(t, float64(compressed)*5/2, sum("bytes", "kind", "gzip"), 20)
+	// Two of five rows are left, and all are alike except for the digits of the timestamp.
+	require.InDelta(t, float64(raw)*5/2, sum("bytes", "kind", "raw"), 20)
+	require.InDelta(t, float64(compressed)*5/2, sum("bytes", "kind", "gzip"), 40)
 }
 
 // FIL-46, FR-30, COL-62: a path that can't be written is a recoverable error, rows wait, and writing begins by itself.
@@ -249,23 +247,25 @@ func TestFIL46PathThatIsRepairedLater(t *testing.T) {
 
 // FIL-46, FIL-64: the path is never repaired: the rows that waited are counted as lost.
 func TestFIL64RowsThatNeverFoundAPathAreCounted(t *testing.T) {
-	forEachDurability(t, func(t *testing.T, change func(*Config)) {
-		synctest.Test(t, func(t *testing.T) {
-			inTheWay := filepath.Join(t.TempDir(), "traces")
-			require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
-			e := newFileExporter(t, filepath.Join(inTheWay, "fpm"), change)
-			e.start(t)
-			for n := range int64(5) {
-				require.NoError(t, e.ConsumeLogs(t.Context(), passLogs(t, "4192", 10*n, 10)))
-			}
-			time.Sleep(time.Hour)
-			began := time.Now()
-			_ = e.Shutdown(context.Background())
-			require.Less(t, time.Since(began), 30*time.Second)
-			require.Equal(t, int64(50), dropped(t, e.telemetry, tracefile.DropShutdown))
-			require.Zero(t, sumOf(t, e.telemetry, "otelcol_fpm_trace_exporter_rows_written", "", ""))
+	for name, change := range durabilities {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inTheWay := filepath.Join(t.TempDir(), "traces")
+				require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
+				e := newFileExporter(t, filepath.Join(inTheWay, "fpm"), change)
+				e.start(t)
+				for n := range int64(5) {
+					require.NoError(t, e.ConsumeLogs(t.Context(), passLogs(t, "4192", 10*n, 10)))
+				}
+				time.Sleep(time.Hour)
+				began := time.Now()
+				_ = e.Shutdown(context.Background())
+				require.Less(t, time.Since(began), 30*time.Second)
+				require.Equal(t, int64(50), dropped(t, e.telemetry, tracefile.DropShutdown))
+				require.Zero(t, sumOf(t, e.telemetry, "otelcol_fpm_trace_exporter_rows_written", "", ""))
+			})
 		})
-	})
+	}
 }
 
 // FIL-43: a second exporter with the same path writes nothing, and takes over when the first one ends.
@@ -328,18 +328,20 @@ func TestDuplicatesAreCounted(t *testing.T) {
 
 // Rows of one push go to the files of their producers, whatever the order of the records.
 func TestProducersOfOnePush(t *testing.T) {
-	forEachDurability(t, func(t *testing.T, change func(*Config)) {
-		e := newFileExporter(t, filepath.Join(t.TempDir(), "fpm"), change)
-		e.start(t)
-		b := newLogsBuilder()
-		for counter := range int64(50) {
-			for _, id := range []string{"a", "b", "c"} {
-				b.add(t, worker(id), payloadOf(id, 0, counter), counter%2 == 0)
+	for name, change := range durabilities {
+		t.Run(name, func(t *testing.T) {
+			e := newFileExporter(t, filepath.Join(t.TempDir(), "fpm"), change)
+			e.start(t)
+			b := newLogsBuilder()
+			for counter := range int64(50) {
+				for _, id := range []string{"a", "b", "c"} {
+					b.add(t, worker(id), payloadOf(id, 0, counter), counter%2 == 0)
+				}
 			}
-		}
-		require.NoError(t, e.ConsumeLogs(t.Context(), b.take()))
-		require.NoError(t, e.Shutdown(context.Background()))
-		require.Equal(t, append(append(counters(0, 50), counters(0, 50)...), counters(0, 50)...), e.counters(t))
-		require.Len(t, e.segments(t), 3)
-	})
+			require.NoError(t, e.ConsumeLogs(t.Context(), b.take()))
+			require.NoError(t, e.Shutdown(context.Background()))
+			require.Equal(t, append(append(counters(0, 50), counters(0, 50)...), counters(0, 50)...), e.counters(t))
+			require.Len(t, e.segments(t), 3)
+		})
+	}
 }

@@ -4,7 +4,7 @@
 package fpmtraceexporter
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"os"
@@ -33,22 +33,18 @@ type vector struct {
 
 func vectors(tb testing.TB) []vector {
 	tb.Helper()
-	file, err := os.Open("testdata/payloads/fpm-payloads.jsonl")
+	file, err := os.ReadFile("testdata/payloads/fpm-payloads.jsonl")
 	require.NoError(tb, err)
-	defer file.Close()
 	var all []vector
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
+	for line := range bytes.Lines(file) {
 		var v vector
-		require.NoError(tb, json.Unmarshal(lines.Bytes(), &v))
+		require.NoError(tb, json.Unmarshal(line, &v))
 		v.payload, err = hex.DecodeString(v.Hex)
 		require.NoError(tb, err)
 		if v.Hex != "" {
 			all = append(all, v)
 		}
 	}
-	require.NoError(tb, lines.Err())
 	require.Greater(tb, len(all), 100)
 	return all
 }

@@ -40,7 +40,7 @@ type pusher struct {
 	refusalLog *rate.Limiter
 	leftovers  leftovers
 
-	writing context.Context //nolint:containedctx // the end of all pushes, which share nothing else
+	writing context.Context // its end is that of all pushes
 	cancel  context.CancelCauseFunc
 }
 
@@ -68,7 +68,7 @@ func (p *pusher) push(ctx context.Context, logs plog.Logs) error {
 	b.fill(logs)
 	defer b.release()
 
-	p.countRefused(b.refused)
+	p.countRefused(b.refused) //nolint:contextcheck // counters need no context
 	if p.buffered {
 		return p.writer.Enqueue(b.records)
 	}
@@ -89,13 +89,26 @@ func (p *pusher) tryWrite(ctx context.Context, records []tracefile.Record) (unwr
 	if len(records) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(p.writing, func() { cancel(context.Cause(p.writing)) })()
-	if p.writing.Err() != nil {
-		return indexes(len(records)), context.Cause(p.writing)
+	ctx, end := p.cancelable(ctx)
+	defer end()
+	if ctx.Err() != nil {
+		return indexes(len(records)), context.Cause(ctx)
 	}
 	return p.writer.Write(ctx, records)
+}
+
+// cancelable ends ctx when all pushes have to end.
+func (p *pusher) cancelable(ctx context.Context) (context.Context, func()) {
+	all := p.writing
+	if all.Err() != nil {
+		return all, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(all, func() { cancel(context.Cause(all)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 func (p *pusher) countRefused(refused refusals) {

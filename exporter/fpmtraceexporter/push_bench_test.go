@@ -32,46 +32,49 @@ func batchesOf(b *testing.B, form body, n int) []plog.Logs {
 	return all
 }
 
-func forEachBody(b *testing.B, run func(b *testing.B, form body)) {
-	b.Helper()
-	b.Run("body=map", func(b *testing.B) { run(b, asMap) })
-	b.Run("body=msgpack", func(b *testing.B) { run(b, asBytes) })
-}
+var benchedBodies = []struct {
+	name string
+	form body
+}{{"body=map", asMap}, {"body=msgpack", asBytes}}
 
 // BenchmarkConvert is the part of a push that is this package's: checking and converting the records.
 func BenchmarkConvert(b *testing.B) {
-	forEachBody(b, func(b *testing.B, form body) {
-		logs := batchesOf(b, form, 1)[0]
-		batch := newBatch()
-		b.ReportAllocs()
-		b.SetBytes(benchedRecords) // MB/s are million records a second
-		for b.Loop() {
-			batch.fill(logs)
-			if len(batch.records) != benchedRecords {
-				b.Fatal("records were refused")
+	for _, benched := range benchedBodies {
+		b.Run(benched.name, func(b *testing.B) {
+			logs := batchesOf(b, benched.form, 1)[0]
+			batch := newBatch()
+			b.ReportAllocs()
+			b.SetBytes(benchedRecords) // MB/s are million records a second
+			for b.Loop() {
+				batch.fill(logs)
+				if len(batch.records) != benchedRecords {
+					b.Fatal("records were refused")
+				}
+				batch.release()
 			}
-			batch.release()
-		}
-	})
+		})
+	}
 }
 
 // BenchmarkPush is a whole push into the queues of a buffered exporter, whose files are written beside it.
 func BenchmarkPush(b *testing.B) {
-	forEachBody(b, func(b *testing.B, form body) {
-		cfg := defaultConfig()
-		cfg.Path = filepath.Join(b.TempDir(), "fpm")
-		e, err := newTraceExporter(b.Context(), exportertest.NewNopSettings(metadata.Type), cfg, newFileWriter)
-		require.NoError(b, err)
-		require.NoError(b, e.Start(b.Context(), componenttest.NewNopHost()))
-		pushes := batchesOf(b, form, 64)
-		b.ReportAllocs()
-		b.SetBytes(benchedRecords)
-		for n := 0; b.Loop(); n++ {
-			if err := e.pusher.push(b.Context(), pushes[n%len(pushes)]); err != nil {
-				b.Fatal(err)
+	for _, benched := range benchedBodies {
+		b.Run(benched.name, func(b *testing.B) {
+			cfg := defaultConfig()
+			cfg.Path = filepath.Join(b.TempDir(), "fpm")
+			e, err := newTraceExporter(b.Context(), exportertest.NewNopSettings(metadata.Type), cfg, newFileWriter)
+			require.NoError(b, err)
+			require.NoError(b, e.Start(b.Context(), componenttest.NewNopHost()))
+			pushes := batchesOf(b, benched.form, 64)
+			b.ReportAllocs()
+			b.SetBytes(benchedRecords)
+			for n := 0; b.Loop(); n++ {
+				if err := e.pusher.push(b.Context(), pushes[n%len(pushes)]); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
-		b.StopTimer()
-		require.NoError(b, e.Shutdown(b.Context()))
-	})
+			b.StopTimer()
+			require.NoError(b, e.Shutdown(b.Context()))
+		})
+	}
 }

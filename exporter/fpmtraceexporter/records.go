@@ -5,7 +5,6 @@ package fpmtraceexporter
 
 import (
 	"errors"
-	"unsafe"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -118,7 +117,7 @@ func (b *batch) payload(body pcommon.Value) (payload []byte, ok bool) {
 
 // keep copies a canonical payload that the decoder owns, which is so only if it differs from the payload.
 func (b *batch) keep(payload, canonical []byte) []byte {
-	if unsafe.SliceData(payload) == unsafe.SliceData(canonical) {
+	if &payload[0] == &canonical[0] { // a valid payload is not empty
 		return canonical
 	}
 	start := len(b.bodies)

@@ -272,7 +272,7 @@ func TestROW27RandomRecords(t *testing.T) {
 		case kind == 0:
 			into.SetStr(string(make([]byte, random.IntN(40))) + "\xff")
 		case kind == 1:
-			into.SetInt(int64(random.Uint64())) //nolint:gosec // any bits
+			into.SetInt(int64(random.Uint64()))
 		case kind == 2:
 			into.SetDouble(math.Float64frombits(random.Uint64()))
 		case kind == 3:
@@ -327,7 +327,7 @@ func sliceOf(value pcommon.Value) pcommon.Slice {
 // A payload above the receiver's default limit is written: the limit can be raised there.
 func TestLargePayload(t *testing.T) {
 	payload := appendEntry(payloadOf("4192", 0, 1), "extra", func(dst []byte) []byte {
-		return fpm.AppendString(dst, strings.Repeat("x", 10<<20))
+		return fpm.AppendString(dst, strings.Repeat("x", 2<<20))
 	})
 	b := newLogsBuilder()
 	b.add(t, worker("4192"), payload, asBytes)

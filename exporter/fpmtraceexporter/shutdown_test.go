@@ -197,7 +197,7 @@ func TestFIL65AcceptedMeansWritten(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				for counter := int64(0); e.ConsumeLogs(context.Background(), passLogs(t, "4192", counter, 1)) == nil; counter++ {
+				for counter := int64(0); e.ConsumeLogs(context.Background(), counted(counter)) == nil; counter++ {
 					accepted.Add(1)
 				}
 			}()
@@ -217,7 +217,8 @@ func TestFIL64WithoutAQueueTheCallerGetsTheError(t *testing.T) {
 		e := newTestExporter(t, func(cfg *Config) { flushed(cfg); noQueue(cfg) }, w)
 		e.start(t)
 		result := make(chan error)
-		go func() { result <- e.ConsumeLogs(context.Background(), passLogs(t, "4192", 0, 10)) }()
+		logs := passLogs(t, "4192", 0, 10)
+		go func() { result <- e.ConsumeLogs(context.Background(), logs) }()
 		synctest.Wait()
 		require.NoError(t, e.Shutdown(context.Background()))
 		require.ErrorIs(t, <-result, errDisk)

@@ -44,20 +44,32 @@ type plainConfig struct {
 }
 
 func TestENV8NumbersGiveWhatAPlainIntegerFieldGives(t *testing.T) {
-	for value, want := range map[string]Size{
-		"5": 5, "+5": 5, "007": 7, "010": 8, "0x10": 16, "5_0": 50, "1e3": 1000, " 5000 ": 5000, "0": 0,
-		"268435456": 256 * MiB, "9223372036854775807": math.MaxInt64,
+	for _, test := range []struct {
+		value string
+		want  Size
+	}{
+		{"5", 5},
+		{"+5", 5},
+		{"007", 7},
+		{"010", 8},
+		{"0x10", 16},
+		{"5_0", 50},
+		{"1e3", 1000},
+		{" 5000 ", 5000},
+		{"0", 0},
+		{"268435456", 256 * MiB},
+		{"9223372036854775807", math.MaxInt64},
 	} {
 		for form, document := range map[string]string{
-			"literal":  "size: " + value,
-			"expanded": `size: "${yaml:` + value + `}"`,
+			"literal":  "size: " + test.value,
+			"expanded": `size: "${yaml:` + test.value + `}"`,
 		} {
-			t.Run(form+"/"+value, func(t *testing.T) {
+			t.Run(form+"/"+test.value, func(t *testing.T) {
 				conf, err := load(t, document)
 				require.NoError(t, err)
 				var cfg config
 				require.NoError(t, conf.Unmarshal(&cfg))
-				require.Equal(t, want, cfg.Size)
+				require.Equal(t, test.want, cfg.Size)
 				var plain plainConfig
 				require.NoError(t, conf.Unmarshal(&plain))
 				require.Equal(t, plain.Size, int64(cfg.Size))
