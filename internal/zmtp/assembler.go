@@ -65,7 +65,7 @@ func newAssembler(maxMessageSize int64) *assembler {
 	return &assembler{
 		buf:        make([]byte, baseBufferSize),
 		maxMessage: limit,
-		maxBuffer:  int(limit) + baseBufferSize, //nolint:gosec // Bounded above.
+		maxBuffer:  int(limit) + baseBufferSize,
 	}
 }
 

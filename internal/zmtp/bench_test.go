@@ -94,6 +94,7 @@ func BenchmarkLoopback(b *testing.B) {
 }
 
 func benchmarkLoopback(b *testing.B, load zmtptest.Load) {
+	b.Helper()
 	endpoints := zmtptest.StartLoad(b, load)
 	s := NewSubscriber(Config{})
 	defer func() { require.NoError(b, s.Close(context.Background())) }()

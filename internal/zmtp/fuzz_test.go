@@ -162,7 +162,8 @@ func FuzzFrames(f *testing.F) {
 	numbered := zmtptest.Message(zmtptest.Numbered(7, []byte("xxx"))...)
 	large := zmtptest.Message(make([]byte, 300), make([]byte, 10<<10), make([]byte, 9<<10))
 	for _, stream := range [][]byte{
-		{}, numbered, large, slices.Concat(numbered, large, numbered),
+		{},
+		numbered, large, slices.Concat(numbered, large, numbered),
 		slices.Concat([]byte("\x01\x00"), zmtptest.Ping(20, "ctx"), numbered[2:]),
 		slices.Concat(numbered, []byte{0x80, 0x00}),
 		slices.Concat([]byte("\x01\x05hello"), bytes.Repeat(zmtptest.Ping(0, "0123456789abcdef"), 700), []byte("\x00\x05world")),
@@ -191,7 +192,8 @@ func FuzzHandshake(f *testing.F) {
 	greeting := zmtptest.Greeting(3, 1, "NULL")
 	message := zmtptest.Message([]byte("x"))
 	for _, stream := range [][]byte{
-		{}, greeting, slices.Concat(greeting, zmtptest.ReadyAs("PUB"), message),
+		{},
+		greeting, slices.Concat(greeting, zmtptest.ReadyAs("PUB"), message),
 		slices.Concat(zmtptest.Greeting(3, 0, "NULL"), zmtptest.ReadyAs("XPUB"), message),
 		slices.Concat(zmtptest.Greeting(4, 9, "NULL"), zmtptest.Ready(manyProperties(200)...), message),
 		zmtptest.Greeting(2, 0, "NULL"), zmtptest.Greeting(3, 1, "PLAIN"), zmtptest.Greeting(3, 1, "CURVE"),

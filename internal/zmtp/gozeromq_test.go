@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -66,7 +65,7 @@ func TestZMQ67InteropWithGoZeroMQ(t *testing.T) {
 			require.Eventually(t, func() bool { return r.sequencesEnd(t) == sequence-1 }, eventually, time.Millisecond)
 			got := r.sequences(t)
 			for i := 1; i < len(got); i++ {
-				require.Equal(t, got[i-1]+1, got[i], fmt.Sprintf("gap after message %d", i))
+				require.Equal(t, got[i-1]+1, got[i], "gap after message %d", i)
 			}
 			require.Equal(t, []string{"connect 1", "up"}, r.all())
 		})

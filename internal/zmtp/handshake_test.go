@@ -23,7 +23,8 @@ var (
 )
 
 func TestZMQ1ZMQ5ZMQ8ZF51NothingIsWrittenTooEarly(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		p := b.accept()
 		synctest.Wait()
@@ -41,7 +42,8 @@ func TestZMQ1ZMQ5ZMQ8ZF51NothingIsWrittenTooEarly(t *testing.T) {
 }
 
 func TestZMQ5ReadyWaitsForTheGreeting(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		p := b.accept()
 		p.Send(pubGreeting[:63])
@@ -54,7 +56,8 @@ func TestZMQ5ReadyWaitsForTheGreeting(t *testing.T) {
 func failure(t *testing.T, sent ...[]byte) *Error {
 	t.Helper()
 	var failed *Error
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		p := b.accept()
 		began := time.Now()
@@ -89,7 +92,7 @@ func TestZMQ2GreetingIsCheckedAsItArrives(t *testing.T) {
 }
 
 func TestZMQ2NineBytesOfASignatureAreNoError(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
 		b.start()
 		p := b.accept()
 		p.Send([]byte("\xff12345678"))
@@ -107,7 +110,8 @@ func TestZMQ3ZF11Versions(t *testing.T) {
 
 	for _, v := range []struct{ major, minor byte }{{3, 0}, {3, 1}, {3, 2}, {3, 255}, {4, 0}, {255, 0}} {
 		t.Run(fmt.Sprintf("%d.%d", v.major, v.minor), func(t *testing.T) {
-			inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+			inBubble(t, Config{}, func(b *bubble) {
+				t := b.t
 				b.start()
 				p := b.accept()
 				p.HandshakeWith(zmtptest.Greeting(v.major, v.minor, "NULL"), pubReady)
@@ -164,7 +168,8 @@ func TestZMQ6TheFirstFrame(t *testing.T) {
 }
 
 func TestZMQ6ZF19RefusalWaitsLongest(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		p := b.accept()
 		sendAll(p, pubGreeting, zmtptest.Error("no"))
@@ -204,7 +209,7 @@ func TestZMQ7ReadyAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(ready), 4096+9)
-			inBubble(t, Config{}, func(_ *testing.T, b *bubble) {
+			inBubble(t, Config{}, func(b *bubble) {
 				b.start()
 				b.accept().HandshakeWith(pubGreeting, ready)
 				b.requireEvents("connect 1", "up")
@@ -249,18 +254,21 @@ func TestZMQ7ReadyRefused(t *testing.T) {
 }
 
 func TestZMQ9FormOfTheSubscription(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connectOld()
 		require.Equal(t, zmtptest.ClientGreeting+zmtptest.ClientReady+zmtptest.SubscribeMessage, string(p.Received()))
 	})
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		require.Equal(t, zmtptest.ClientGreeting+zmtptest.ClientReady+zmtptest.SubscribeCommand, string(p.Received()))
 	})
 }
 
 func TestZMQ10ZF40EverythingInOneSegment(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		p := b.accept()
 		all := append(bytes.Clone(pubGreeting), pubReady...)
@@ -276,7 +284,8 @@ func TestZMQ10ZF40EverythingInOneSegment(t *testing.T) {
 }
 
 func TestZMQ11TheOnlyTopicIsTheEmptyPrefix(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		p.Publish([]byte("topic"), []byte("x"))
 		p.Publish([]byte{}, []byte("y"))
@@ -286,7 +295,8 @@ func TestZMQ11TheOnlyTopicIsTheEmptyPrefix(t *testing.T) {
 }
 
 func TestZMQ12ZF7SilentPeerFailsAtTheDeadline(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		p := b.accept()
 		began := time.Now()
@@ -298,10 +308,11 @@ func TestZMQ12ZF7SilentPeerFailsAtTheDeadline(t *testing.T) {
 }
 
 func TestZMQ12PeerThatReadsNothingFailsAtTheDeadline(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		conn := <-b.net.conns
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		began := time.Now()
 		time.Sleep(6 * time.Second)
 		require.Equal(t, 5*time.Second, b.at(t, "failed timeout").Sub(began))
@@ -309,7 +320,8 @@ func TestZMQ12PeerThatReadsNothingFailsAtTheDeadline(t *testing.T) {
 }
 
 func TestZMQ12ZF8DripDoesNotExtendTheDeadline(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		p := b.accept()
 		began := time.Now()
@@ -322,7 +334,8 @@ func TestZMQ12ZF8DripDoesNotExtendTheDeadline(t *testing.T) {
 }
 
 func TestZMQ12DialTimeout(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		began := time.Now()
 		b.start() // nobody accepts
 		time.Sleep(6 * time.Second)
@@ -342,7 +355,7 @@ func TestZMQ28EndInTheHandshake(t *testing.T) {
 		"inside READY":        {append(bytes.Clone(pubGreeting), pubReady[:9]...), "failed truncated"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Config{}, func(_ *testing.T, b *bubble) {
+			inBubble(t, Config{}, func(b *bubble) {
 				b.start()
 				p := b.accept()
 				p.WaitReceived([]byte(zmtptest.ClientGreeting))

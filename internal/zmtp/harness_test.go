@@ -225,13 +225,13 @@ type bubble struct {
 
 var testEndpoint = Endpoint{network: networkTCP, host: "engine", port: 20380}
 
-func inBubble(t *testing.T, cfg Config, test func(t *testing.T, b *bubble)) {
+func inBubble(t *testing.T, cfg Config, test func(b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{recorder: &recorder{}, t: t, net: &pipeNet{conns: make(chan net.Conn)}, sub: NewSubscriber(cfg)}
 		b.sub.dial = b.net.dial
 		t.Cleanup(func() { assert.NoError(t, b.sub.Close(context.Background())) })
-		test(t, b)
+		test(b)
 	})
 }
 

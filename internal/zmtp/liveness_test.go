@@ -4,6 +4,7 @@
 package zmtp
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"strings"
@@ -20,12 +21,13 @@ import (
 var ping = string(zmtptest.Ping(0, ""))
 
 func TestZMQ29ZMQ30SilentPeerIsAskedOnceThenLeft(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		quiet := time.Now()
 		time.Sleep(3*time.Second - 1)
 		require.NotContains(t, string(p.Received()), ping)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Contains(t, string(p.Received()), ping, "one PING after 0.3 x idle_timeout")
 		p.WaitClosed()
@@ -38,7 +40,7 @@ func TestZMQ29ZMQ30SilentPeerIsAskedOnceThenLeft(t *testing.T) {
 }
 
 func TestZMQ29AnyByteIsLife(t *testing.T) {
-	inBubble(t, Config{}, func(_ *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
 		p := b.connect()
 		for range 20 { // nothing but PONG, half of it at a time
 			time.Sleep(6 * time.Second)
@@ -51,7 +53,8 @@ func TestZMQ29AnyByteIsLife(t *testing.T) {
 }
 
 func TestZMQ29IdleTimeoutIsConfigurable(t *testing.T) {
-	inBubble(t, Config{IdleTimeout: 2 * time.Second}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{IdleTimeout: 2 * time.Second}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		quiet := time.Now()
 		p.WaitClosed()
@@ -61,7 +64,8 @@ func TestZMQ29IdleTimeoutIsConfigurable(t *testing.T) {
 }
 
 func TestZMQ30AtMostOnePingIsOutstanding(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		for range 5 { // never a PONG, but a message now and then
 			time.Sleep(8 * time.Second)
@@ -78,7 +82,8 @@ func TestZMQ30AtMostOnePingIsOutstanding(t *testing.T) {
 }
 
 func TestZMQ30ZF34NoPingToAnOldPeer(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connectOld()
 		quiet := time.Now()
 		p.WaitClosed()
@@ -89,7 +94,8 @@ func TestZMQ30ZF34NoPingToAnOldPeer(t *testing.T) {
 }
 
 func TestZMQ31ZF37OurPing(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		subscribed := len(p.Received())
 		time.Sleep(4 * time.Second)
@@ -106,7 +112,8 @@ func TestZMQ31ZF37OurPing(t *testing.T) {
 }
 
 func TestZMQ32ZMQ33ZF30PongHasTheSameContext(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		subscribed := len(p.Received())
 		want := ""
@@ -124,22 +131,24 @@ func TestZMQ32ZMQ33ZF30PongHasTheSameContext(t *testing.T) {
 }
 
 func TestZMQ32PongComesBeforeTheNextMessage(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		pong := string(zmtptest.Pong("c"))
 		b.onMessage = func(*Message) {
-			time.Sleep(1) // until everything else waits
+			time.Sleep(time.Nanosecond) // until everything else waits
 			assert.Contains(t, string(p.Received()), pong)
 		}
 		p.Send(append(zmtptest.Ping(0, "c"), zmtptest.Message([]byte("m"))...))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Len(t, b.got(), 1)
 	})
 }
 
 func TestZMQ34ZF35TheTTLIsIgnored(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		p.Send(zmtptest.Ping(20, ""))
 		quiet := time.Now()
@@ -151,7 +160,8 @@ func TestZMQ34ZF35TheTTLIsIgnored(t *testing.T) {
 }
 
 func TestZMQ35WritesHaveADeadline(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		p.Pause() // a pipe takes nothing then
 		synctest.Wait()
@@ -188,7 +198,8 @@ func TestZMQ35ZF36PeerThatPingsAndNeverReads(t *testing.T) {
 }
 
 func TestZMQ27ZF38DrippedMessageIsCut(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		first := time.Now()
 		message := zmtptest.Message(make([]byte, 100))
@@ -202,7 +213,8 @@ func TestZMQ27ZF38DrippedMessageIsCut(t *testing.T) {
 }
 
 func TestZMQ27PingsDoNotProlongAMessage(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		first := time.Now()
 		p.Send([]byte("\x01\x00"))
@@ -215,7 +227,8 @@ func TestZMQ27PingsDoNotProlongAMessage(t *testing.T) {
 }
 
 func TestZMQ27DrippedCommandIsCut(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		p.Publish([]byte("x"))
 		time.Sleep(2 * time.Second)
@@ -230,13 +243,14 @@ func TestZMQ27DrippedCommandIsCut(t *testing.T) {
 }
 
 func TestZMQ27EachMessageHasItsOwnTime(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		message := zmtptest.Message([]byte("x"))
 		p.Send(message[:1])
 		for range 10 { // the end of one and the start of the next in each segment
 			time.Sleep(8 * time.Second)
-			p.Send(append([]byte(message[1:]), message[0]))
+			p.Send(append(bytes.Clone(message[1:]), message[0]))
 		}
 		synctest.Wait()
 		require.Len(t, b.got(), 10)
@@ -245,7 +259,8 @@ func TestZMQ27EachMessageHasItsOwnTime(t *testing.T) {
 }
 
 func TestZMQ20ZF23ClaimThenSilence(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		p.Send([]byte("\x02\x00\x00\x00\x00\x00\x10\x00\x00" + "0123456789"))
 		began := time.Now()
@@ -256,7 +271,8 @@ func TestZMQ20ZF23ClaimThenSilence(t *testing.T) {
 }
 
 func TestZMQ36ZF42StalledHandlerIsNoSilence(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		stall := true
 		b.onMessage = func(*Message) {
 			if stall {
@@ -276,14 +292,15 @@ func TestZMQ36ZF42StalledHandlerIsNoSilence(t *testing.T) {
 
 		time.Sleep(2*time.Second - 1) // silence since the last read only
 		require.NotContains(t, string(p.Received()), ping)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Contains(t, string(p.Received()), ping)
 	})
 }
 
 func TestZMQ36DeadlineOfBeforeTheStallDoesNotEndTheWait(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.onMessage = func(*Message) { time.Sleep(30 * time.Second) }
 		p := b.connect()
 		p.Publish([]byte("x"))
@@ -343,7 +360,8 @@ func (r *recorder) sequencesEnd(t *testing.T) uint64 {
 }
 
 func TestZMQ37ZF32PausedPublisherThatAnswersPing(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		b.forget()
 		for answered := 0; answered < 20; { // 60 s
@@ -359,7 +377,8 @@ func TestZMQ37ZF32PausedPublisherThatAnswersPing(t *testing.T) {
 }
 
 func TestZF31HeartbeatsOfAPublisher(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		// libzmq with ZMQ_HEARTBEAT_IVL and _TIMEOUT 400 ms: it closes when no PONG
 		// came in time.
 		p := b.connect()
@@ -394,7 +413,7 @@ func TestZMQ38KeepaliveStaysOn(t *testing.T) {
 	server := zmtptest.ListenTCP(t)
 	conn, err := dialEndpoint(context.Background(), mustParse(t, server.Endpoint()))
 	require.NoError(t, err)
-	defer conn.Close()
-	defer server.AcceptConn().Close()
+	t.Cleanup(func() { _ = conn.Close() })
+	server.Accept()
 	require.True(t, keepaliveOn(t, conn))
 }

@@ -111,7 +111,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is the value of this error's reason, such as
 // [ErrSilent].
 func (e *Error) Is(target error) bool {
-	return e.Reason >= ReasonResolve && e.Reason <= ReasonCanceled && target == reasonErrors[e.Reason] //nolint:errorlint // The values of reasons are compared by identity.
+	return e.Reason >= ReasonResolve && e.Reason <= ReasonCanceled && target == reasonErrors[e.Reason]
 }
 
 // fault is a cause with its reason, before the endpoint is known.

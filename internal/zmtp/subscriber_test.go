@@ -41,7 +41,8 @@ func TestZMQ58EndpointsComeAndGo(t *testing.T) {
 }
 
 func TestZMQ58AddedAgainItStartsAnew(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.net.refuse(errRefused)
 		b.start()
 		time.Sleep(time.Minute) // n is high
@@ -56,7 +57,8 @@ func TestZMQ58AddedAgainItStartsAnew(t *testing.T) {
 }
 
 func TestZMQ58SetErrors(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		require.ErrorContains(t, b.sub.Add(testEndpoint, b), testEndpoint.String()+": the endpoint is subscribed to already")
 		require.ErrorContains(t, b.sub.Remove(Endpoint{network: networkUnix, path: "/p"}), "ipc:///p: the endpoint is not subscribed to")
@@ -95,7 +97,7 @@ func TestZMQ49ZMQ51ZMQ59ZF48ManyEndpoints(t *testing.T) {
 			var err error
 			p[i], err = zmtptest.NewPublisher("unix", fmt.Sprintf("@otelcol-fpm-%p-%d", t, i), zmtptest.PublisherConfig{})
 			require.NoError(t, err)
-			defer p[i].Close()
+			t.Cleanup(func() { require.NoError(t, p[i].Close()) })
 			recorders[i] = add(t, s, p[i].Endpoint())
 		}
 	}
@@ -112,7 +114,7 @@ func TestZMQ49ZMQ51ZMQ59ZF48ManyEndpoints(t *testing.T) {
 		r := recorders[hostile+1+i]
 		r.waitMessages(t, messages)
 		for sequence, got := range r.sequences(t) {
-			require.Equal(t, uint64(sequence), got) //nolint:gosec // An index.
+			require.Equal(t, uint64(sequence), got)
 		}
 		require.Equal(t, []string{"connect 1", "up"}, r.all())
 	}
@@ -159,7 +161,7 @@ func TestZMQ51ManyEndpointsStopWithoutATimer(t *testing.T) {
 		s.dial = n.dial
 		r := &recorder{}
 		for i := range 512 {
-			require.NoError(t, s.Add(Endpoint{network: networkTCP, host: "engine", port: uint16(i + 1)}, r)) //nolint:gosec // Small.
+			require.NoError(t, s.Add(Endpoint{network: networkTCP, host: "engine", port: uint16(i + 1)}, r))
 		}
 		for range 256 { // half of them connected, the others dialing
 			zmtptest.NewPeer(t, <-n.conns).Handshake()

@@ -61,7 +61,7 @@ func (s *supervisor) attempt(ctx context.Context) {
 		s.attemptFailed(ctx, f)
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	// Closing the connection ends whatever the supervisor is blocked in (ZMQ-51).
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()

@@ -5,7 +5,6 @@ package zmtp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -32,14 +31,15 @@ func keepaliveOn(t *testing.T, conn net.Conn) bool {
 	require.NoError(t, err)
 	on := 0
 	require.NoError(t, raw.Control(func(fd uintptr) {
-		on, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE) //nolint:gosec // A descriptor.
+		on, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 	}))
 	require.NoError(t, err)
 	return on == 1
 }
 
 func TestZMQ45AddReturnsAtOnce(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		began := time.Now()
 		b.start() // into a black hole
 		require.Zero(t, time.Since(began))
@@ -48,7 +48,8 @@ func TestZMQ45AddReturnsAtOnce(t *testing.T) {
 }
 
 func TestZMQ45ZMQ60OneGoroutineAnEndpoint(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		before := runtime.NumGoroutine()
 		p := b.connect() // the peer has one of its own
 		p.Publish([]byte("x"))
@@ -75,7 +76,8 @@ func TestZMQ43DialErrorsAreOrdinaryFailures(t *testing.T) {
 		"name server silent":  {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", Name: "engine", IsTimeout: true}}, ErrResolve},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+			inBubble(t, Config{}, func(b *bubble) {
+				t := b.t
 				b.net.refuse(tt.err)
 				b.start()
 				synctest.Wait()
@@ -105,7 +107,8 @@ func TestZMQ43RealDialErrors(t *testing.T) {
 }
 
 func TestZMQ46ZMQ47ItRetriesForEver(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.net.refuse(errRefused)
 		began := time.Now()
 		b.start()
@@ -126,7 +129,8 @@ func TestZMQ46ZMQ47ItRetriesForEver(t *testing.T) {
 }
 
 func TestZMQ48OnlyAMessageResetsTheWait(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		lastWait := func() time.Duration {
 			dials := b.net.dialTimes()
@@ -179,7 +183,8 @@ func TestZMQ49ZF7EndpointsAreIndependent(t *testing.T) {
 }
 
 func TestZMQ50NoQueueInTheClient(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.onMessage = func(*Message) { time.Sleep(time.Hour) }
 		p := b.connect()
 		p.Publish([]byte("first"))
@@ -204,7 +209,7 @@ var states = map[string]func(b *bubble){
 	"blocked handshake write": func(b *bubble) {
 		b.start()
 		conn := <-b.net.conns
-		b.t.Cleanup(func() { conn.Close() })
+		b.t.Cleanup(func() { _ = conn.Close() })
 	},
 	"blocked read": func(b *bubble) { b.connect() },
 	"blocked write": func(b *bubble) {
@@ -223,7 +228,8 @@ func TestZMQ51ZF43CancelInEachState(t *testing.T) {
 	for name, enter := range states {
 		for _, remove := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/remove=%v", name, remove), func(t *testing.T) {
-				inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+				inBubble(t, Config{}, func(b *bubble) {
+					t := b.t
 					enter(b)
 					synctest.Wait()
 					events := b.all()
@@ -245,7 +251,7 @@ func TestZMQ51CancelWhileResolving(t *testing.T) {
 	// A name server that never answers.
 	server, err := net.ListenPacket("udp", "127.0.0.1:0") //nolint:noctx // A local listener.
 	require.NoError(t, err)
-	defer server.Close()
+	t.Cleanup(func() { _ = server.Close() })
 	useNameServer(t, server.LocalAddr().String())
 	s := NewSubscriber(Config{DialTimeout: time.Hour})
 	r := add(t, s, "tcp://engine.test.:20380")
@@ -259,7 +265,8 @@ func TestZMQ51CancelWhileResolving(t *testing.T) {
 }
 
 func TestZMQ51BusyEndpointIsCanceledBetweenMessages(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.onMessage = func(*Message) { time.Sleep(time.Second) }
 		p := b.connect()
 		p.Send([]byte(strings.Repeat("\x00\x01x", 1000)))
@@ -270,7 +277,8 @@ func TestZMQ51BusyEndpointIsCanceledBetweenMessages(t *testing.T) {
 }
 
 func TestZMQ51CloseGivesUpWithItsContext(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.onMessage = func(*Message) { time.Sleep(time.Minute) }
 		b.connect().Publish([]byte("x"))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -317,7 +325,8 @@ func TestZMQ52ZF44StartStopUnderTraffic(t *testing.T) {
 }
 
 func TestZMQ53StatusChanges(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.net.refuse(errRefused)
 		b.start()
 		time.Sleep(time.Minute)
@@ -338,7 +347,8 @@ func TestZMQ53StatusChanges(t *testing.T) {
 }
 
 func TestZMQ55EventsAndBytes(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		sent := len(pubGreeting) + len(pubReady)
 		for _, chunk := range [][]byte{zmtptest.Message([]byte("x")), zmtptest.Ping(0, ""), []byte("\x01\x03ab")} {
@@ -353,7 +363,8 @@ func TestZMQ55EventsAndBytes(t *testing.T) {
 		synctest.Wait()
 		b.requireEvents("connect 1", "up", "disconnect truncated", "down truncated")
 	})
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		sendAll(b.accept(), []byte("HTTP/1.1 400"))
 		synctest.Wait()
@@ -372,7 +383,8 @@ func TestZMQ56ZMQ57ZF50GenerationsAndMessagesAcrossReconnects(t *testing.T) {
 	rows := []row{
 		{1, 5, "a"}, {1, 6, "b"}, {2, 9, "c"}, {3, 0, "d"}, {4, 6, "b"}, {5, 6, "other"},
 	}
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		var p *zmtptest.Peer
 		for i, r := range rows {
@@ -396,7 +408,8 @@ func TestZMQ56ZMQ57ZF50GenerationsAndMessagesAcrossReconnects(t *testing.T) {
 }
 
 func TestZMQ56FailedHandshakesCountNoGeneration(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		b.accept().Close()
 		b.accept().Close()
@@ -407,7 +420,8 @@ func TestZMQ56FailedHandshakesCountNoGeneration(t *testing.T) {
 }
 
 func TestZMQ62CanceledIsNoEvent(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		p := b.connect()
 		require.NoError(t, b.sub.Close(context.Background()))
 		p.WaitClosed()
@@ -417,7 +431,8 @@ func TestZMQ62CanceledIsNoEvent(t *testing.T) {
 
 func TestZF1ZMQ45PublisherComesLater(t *testing.T) {
 	for _, away := range []time.Duration{30 * time.Second, time.Hour} {
-		inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+		inBubble(t, Config{}, func(b *bubble) {
+			t := b.t
 			b.net.refuse(errRefused)
 			b.start()
 			time.Sleep(away)
@@ -436,7 +451,8 @@ func TestZF1ZMQ45PublisherComesLater(t *testing.T) {
 func TestZF2ZF3PublisherRestarts(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, 5 * time.Second, time.Minute} {
 		t.Run(away.String(), func(t *testing.T) {
-			inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+			inBubble(t, Config{}, func(b *bubble) {
+				t := b.t
 				p := b.connect()
 				p.Publish([]byte("before"))
 				synctest.Wait()
@@ -502,7 +518,8 @@ func TestZF4OneOfTwoRestarts(t *testing.T) {
 }
 
 func TestZF49PeerThatClosesAfterEachHandshake(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		began := time.Now()
 		for time.Since(began) < time.Minute {
@@ -527,7 +544,8 @@ func TestZF49UpComesWithTheProof(t *testing.T) {
 		"quiet survival": func(*zmtptest.Peer) { time.Sleep(3 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Config{}, func(t *testing.T, b *bubble) {
+			inBubble(t, Config{}, func(b *bubble) {
+				t := b.t
 				p := b.connect()
 				p.Close()
 				p = b.accept()
@@ -635,5 +653,5 @@ func TestZMQ42NameNotFound(t *testing.T) {
 	s := newSubscriber(t, fastConfig())
 	r := add(t, s, "tcp://engine.test.:1")
 	r.waitEvent(t, "failed resolve")
-	require.True(t, errors.Is(r.lastError(t), ErrResolve))
+	require.ErrorIs(t, r.lastError(t), ErrResolve)
 }

@@ -41,7 +41,7 @@ var findPython = sync.OnceValues(func() (string, error) {
 		}
 		path = filepath.Join(root, ".venv", "bin", "python")
 	}
-	return path, exec.Command(path, "-c", "import zmq").Run() //nolint:gosec,noctx // The interpreter that was asked for.
+	return path, exec.Command(path, "-c", "import zmq").Run() //nolint:noctx // The interpreter that was asked for.
 })
 
 // repository is the folder of go.mod.
@@ -71,7 +71,7 @@ type publisher struct {
 func startPublisher(t *testing.T, endpoint string, args ...string) *publisher {
 	t.Helper()
 	args = append([]string{filepath.Join("testdata", "publisher.py"), endpoint}, args...)
-	p := &publisher{cmd: exec.Command(python(t), args...)} //nolint:gosec,noctx // It ends with its standard input.
+	p := &publisher{cmd: exec.Command(python(t), args...)} //nolint:noctx // It ends with its standard input.
 	p.cmd.Stderr = os.Stderr
 	stdin, err := p.cmd.StdinPipe()
 	require.NoError(t, err)

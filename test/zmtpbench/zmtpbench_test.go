@@ -51,6 +51,7 @@ func BenchmarkSideBySide(b *testing.B) {
 // compare measures both in turns, so that a busy machine hits both, and compares
 // the medians.
 func compare(b *testing.B, load zmtptest.Load, messages int64, guard float64) {
+	b.Helper()
 	const rounds = 3
 	endpoints := zmtptest.StartLoad(b, load)
 	var ours, theirs []time.Duration
@@ -113,12 +114,12 @@ func cpuTime(tb testing.TB) time.Duration {
 // handler takes messages only.
 type handler struct{ onMessage func() }
 
-func (h handler) OnMessage(*zmtp.Message)       { h.onMessage() }
-func (handler) OnConnect(uint64)                {}
-func (handler) OnAttemptFailed(err *zmtp.Error) {}
-func (handler) OnDisconnect(*zmtp.Error)        {}
-func (handler) OnStatus(bool, *zmtp.Error)      {}
-func (handler) OnIO(int, int)                   {}
+func (h handler) OnMessage(*zmtp.Message)   { h.onMessage() }
+func (handler) OnConnect(uint64)            {}
+func (handler) OnAttemptFailed(*zmtp.Error) {}
+func (handler) OnDisconnect(*zmtp.Error)    {}
+func (handler) OnStatus(bool, *zmtp.Error)  {}
+func (handler) OnIO(int, int)               {}
 
 func own(tb testing.TB, endpoints []string, onMessage func()) (stop func()) {
 	tb.Helper()

@@ -56,7 +56,7 @@ func StartLoad(tb testing.TB, load Load) []string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec,noctx // This binary; it ends with its standard input.
+	cmd := exec.Command(os.Args[0], "-test.run=^$") //nolint:noctx // This binary; it ends with its standard input.
 	cmd.Env = append(os.Environ(), loadVariable+"="+string(text))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
@@ -102,7 +102,7 @@ func (l Load) publish(publishers []*Publisher) {
 	const tick = time.Millisecond
 	payload := make([]byte, l.PayloadSize)
 	started := time.Now()
-	total := uint64(l.Endpoints) * uint64(max(l.Rate, 0)) //nolint:gosec // Not negative.
+	total := uint64(l.Endpoints) * uint64(max(l.Rate, 0))
 	for sent := uint64(0); ; {
 		due := sent + 1
 		if l.Rate > 0 {

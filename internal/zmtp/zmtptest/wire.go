@@ -45,7 +45,7 @@ func Ready(properties ...Property) []byte {
 	for _, p := range properties {
 		data = append(data, byte(len(p.Name)))
 		data = append(data, p.Name...)
-		data = binary.BigEndian.AppendUint32(data, uint32(len(p.Value))) //nolint:gosec // Lengths of a test.
+		data = binary.BigEndian.AppendUint32(data, uint32(len(p.Value)))
 		data = append(data, p.Value...)
 	}
 	return Command("READY", data)
@@ -85,7 +85,7 @@ func AppendHeader(dst []byte, flags byte, size int) []byte {
 	if size <= math.MaxUint8 && flags&FlagLong == 0 {
 		return append(dst, flags, byte(size))
 	}
-	return binary.BigEndian.AppendUint64(append(dst, flags|FlagLong), uint64(size)) //nolint:gosec // Never negative.
+	return binary.BigEndian.AppendUint64(append(dst, flags|FlagLong), uint64(size))
 }
 
 // Message gives a whole message.
