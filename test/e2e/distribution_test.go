@@ -1,0 +1,150 @@
+// Copyright The otelcol-fpm Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
+)
+
+// TestComponentsAreListed_COL18 looks at what the binary says it has.
+func TestComponentsAreListed_COL18(t *testing.T) {
+	output, code := harness.Run(t, "components")
+	require.Zero(t, code, output)
+	for _, section := range []struct{ title, component string }{
+		{"receivers:", "fpm"}, {"processors:", "fpm_sampler"}, {"exporters:", "fpm_trace"},
+	} {
+		_, rest, found := strings.Cut(output, section.title)
+		require.True(t, found, section.title)
+		require.Contains(t, rest, "- name: "+section.component+"\n")
+	}
+}
+
+// TestExamplesAreValid_COL18 runs the service's validation on every example.
+func TestExamplesAreValid_COL18(t *testing.T) {
+	examples, err := filepath.Glob(filepath.Join(harness.Root(t), "examples", "*", "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, examples)
+	for _, example := range examples {
+		output, code := harness.Run(t, "validate", "--config", example)
+		require.Zero(t, code, "%s: %s", example, output)
+	}
+}
+
+// TestQuickstartRuns_COL18 starts an example as it is, on ports of its own.
+func TestQuickstartRuns_COL18(t *testing.T) {
+	config, err := os.ReadFile(filepath.Join(harness.Root(t), "examples", "quickstart", "config.yaml"))
+	require.NoError(t, err)
+	base := filepath.Join(t.TempDir(), "fpm")
+	endpoint := fmt.Sprintf("tcp://127.0.0.1:%d", harness.FreePorts(t, 2))
+	publisher := harness.StartPublisher(t)
+	socket := publisher.Bind(endpoint)
+	collector := harness.Start(t, string(config), "FPM_ENDPOINT="+endpoint, "FPM_PATH="+base, "FPM_INTERVAL=100ms")
+	publisher.WaitSubscribers(socket, 1)
+	publisher.Passes(socket, harness.Passes{Count: 10, WorkerID: "w"})
+	harness.Eventually(t, func() bool { return len(harness.Rows(t, base)) > 0 }, "no row")
+	collector.Stop()
+}
+
+// TestBadConfigurationNamesTheKey_COL18 wants exit code 1 and the key.
+func TestBadConfigurationNamesTheKey_COL18(t *testing.T) {
+	dir := t.TempDir()
+	for i, tc := range []struct{ receiver, sampler, exporter, key string }{
+		{receiver: "{endpoint: 'http://host:1'}", key: "http://host:1"},
+		{receiver: "{endpoint: 'a:1', endpoints: [{endpoint: 'b:1'}]}", key: "endpoints"},
+		{receiver: "{endpoints: [{endpoint: 'b:1', dp_size: 0}]}", key: "dp_size"},
+		{receiver: "{endpoints: [{endpoint: 'b:1'}, {endpoint: 'b:1'}]}", key: "b:1"},
+		{receiver: "{logs: {body: text}}", key: "logs::body"},
+		{receiver: "{max_message_size: -1}", key: "max_message_size"},
+		{receiver: "{endpiont: 'a:1'}", key: "endpiont"},
+		{sampler: "{interval: 0s}", key: "interval"},
+		{sampler: "{mode: some}", key: "mode"},
+		{exporter: "{roll_bytes: 0}", key: "roll_bytes"},
+		{exporter: "{durability: eternal}", key: "durability"},
+		{exporter: "{compression_level: 10}", key: "compression_level"},
+		{exporter: "{sending_queue: {num_consumers: 2}}", key: "num_consumers"},
+		{exporter: "{flush_bytes: 1XB}", key: "flush_bytes"},
+	} {
+		path := filepath.Join(dir, fmt.Sprintf("%d.yaml", i))
+		config := fmt.Sprintf("receivers: {fpm: %s}\nprocessors: {fpm_sampler: %s}\nexporters: {fpm_trace: %s}\n"+
+			"service: {pipelines: {logs: {receivers: [fpm], processors: [fpm_sampler], exporters: [fpm_trace]}}}\n",
+			tc.receiver, tc.sampler, tc.exporter)
+		require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
+		for _, args := range [][]string{{"validate", "--config", path}, {"--config", path}} {
+			output, code := harness.Run(t, args...)
+			require.Equal(t, 1, code, "%s\n%s", config, output)
+			require.Contains(t, output, tc.key, config)
+		}
+	}
+}
+
+// TestNoLibraryClientIsLinked_ZMQ70: go-zeromq stands beside the product, in tests.
+func TestNoLibraryClientIsLinked_ZMQ70(t *testing.T) {
+	output, err := exec.CommandContext(t.Context(), "go", "version", "-m", harness.Binary(t)).CombinedOutput() //nolint:gosec // our own binary
+	require.NoError(t, err, string(output))
+	require.Contains(t, string(output), "go.opentelemetry.io/collector/otelcol")
+	for line := range strings.Lines(string(output)) {
+		require.NotContains(t, line, "zeromq")
+		require.NotContains(t, line, "pebbe/zmq4")
+	}
+}
+
+const foreignManifest = `
+dist:
+  name: foreign
+  module: example.com/foreign
+  output_path: %[1]s/foreign
+receivers:
+  - gomod: github.com/otelcol-fpm/otelcol-fpm v0.0.0
+    import: github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver
+  - gomod: go.opentelemetry.io/collector/receiver/otlpreceiver v0.165.0
+processors:
+  - gomod: github.com/otelcol-fpm/otelcol-fpm v0.0.0
+    import: github.com/otelcol-fpm/otelcol-fpm/processor/fpmsampler
+exporters:
+  - gomod: github.com/otelcol-fpm/otelcol-fpm v0.0.0
+    import: github.com/otelcol-fpm/otelcol-fpm/exporter/fpmtraceexporter
+  - gomod: go.opentelemetry.io/collector/exporter/debugexporter v0.165.0
+providers:
+  - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider v1.71.0
+replaces:
+  - github.com/otelcol-fpm/otelcol-fpm => %[2]s
+`
+
+// TestForeignManifestBuilds builds a distribution of somebody else, outside the
+// repository, that adds our components by one line each.
+func TestForeignManifestBuilds(t *testing.T) {
+	if os.Getenv("E2E_FOREIGN") == "" {
+		t.Skip("a build takes a minute: set E2E_FOREIGN=1")
+	}
+	dir, root := t.TempDir(), harness.Root(t)
+	manifest := filepath.Join(dir, "builder-config.yaml")
+	require.NoError(t, os.WriteFile(manifest, fmt.Appendf(nil, foreignManifest, dir, root), 0o600))
+	build := exec.CommandContext(t.Context(), "go", "tool", "-modfile=internal/tools/go.mod", "builder", "--config="+manifest) //nolint:gosec // a fixed command
+	build.Dir = root
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, string(output))
+
+	t.Setenv("OTELCOL_FPM_BINARY", filepath.Join(dir, "foreign", "foreign"))
+	components, code := harness.Run(t, "components")
+	require.Zero(t, code, components)
+	for _, name := range []string{"fpm", "fpm_sampler", "fpm_trace", "otlp", "debug"} {
+		require.Contains(t, components, "- name: "+name+"\n")
+	}
+	collector := harness.Start(t, fmt.Sprintf(`
+receivers: {fpm: {endpoint: 127.0.0.1:%d}}
+processors: {fpm_sampler: {}}
+exporters: {debug: {}, fpm_trace: {path: %s}}
+service: {pipelines: {logs: {receivers: [fpm], processors: [fpm_sampler], exporters: [debug, fpm_trace]}}}
+`, harness.FreePorts(t, 1), filepath.Join(dir, "fpm")))
+	collector.Stop()
+}
