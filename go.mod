@@ -6,6 +6,7 @@ require (
 	github.com/cenkalti/backoff/v7 v7.0.3
 	github.com/go-zeromq/zmq4 v0.17.0
 	github.com/klauspost/compress v1.20.4
+	github.com/lightstep/go-expohisto v1.0.0
 	github.com/stretchr/testify v1.12.1
 	github.com/vmihailenco/msgpack/v5 v5.4.1
 	go.opentelemetry.io/collector/component v1.71.0

@@ -15,6 +15,7 @@ const (
 	RecordUntimed                     // work without a time, or with an incredible one
 	RecordHeartbeat                   // nothing but a sign of life
 	RecordQueueOnly                   // nothing ran, something waits
+	RecordKinds                       // how many there are
 )
 
 // String gives the value of fpm.record.kind.
@@ -28,8 +29,9 @@ func (k RecordKind) String() string {
 		return "heartbeat"
 	case RecordQueueOnly:
 		return "queue_only"
+	default:
+		return "unknown"
 	}
-	return "unknown"
 }
 
 // RecordKind tells the kind of the record. Variances and unknown keys play no part.
@@ -57,6 +59,7 @@ const (
 	PassDecode
 	PassMixed
 	PassEmpty
+	PassKinds // how many there are
 )
 
 // String gives the value of fpm.pass.kind.
@@ -70,8 +73,9 @@ func (k PassKind) String() string {
 		return "mixed"
 	case PassEmpty:
 		return "empty"
+	default:
+		return "unknown"
 	}
-	return "unknown"
 }
 
 // PassKind tells which phases the pass ran, by its two scheduled request counts alone, whatever the sums say.

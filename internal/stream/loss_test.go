@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
 )
 
 // step is one arrival of a worked example of fpm-stream.md, section 9.
@@ -123,7 +125,7 @@ func (sum *totals) add(v Verdict) {
 		return
 	}
 	sum.forwarded++
-	sum.missing = AddSaturating(sum.missing, v.Missing)
+	sum.missing = fpm.AddSaturating(sum.missing, v.Missing)
 	for condition, total := range map[*bool]*int64{&v.Gap: &sum.gaps, &v.Restart: &sum.restarts, &v.CounterMismatch: &sum.mismatches} {
 		if *condition {
 			*total++

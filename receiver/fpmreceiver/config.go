@@ -6,6 +6,7 @@ package fpmreceiver
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -31,6 +32,12 @@ const (
 const (
 	heartbeatsKeep = "keep"
 	heartbeatsDrop = "drop"
+)
+
+// Forms of the duration histogram.
+const (
+	histogramExplicit    = "explicit"
+	histogramExponential = "exponential"
 )
 
 // Bounds of idle_timeout (ZMQ-29).
@@ -67,7 +74,9 @@ type Config struct {
 	// MaxStreams bounds the streams that have state (STR-99).
 	MaxStreams int `mapstructure:"max_streams"`
 
-	Logs LogsConfig `mapstructure:"logs"`
+	Logs    LogsConfig    `mapstructure:"logs"`
+	Metrics MetricsConfig `mapstructure:"metrics"`
+	Traces  TracesConfig  `mapstructure:"traces"`
 }
 
 // EndpointConfig is one publisher, or one for each data-parallel rank.
@@ -118,6 +127,32 @@ type LogsConfig struct {
 	Heartbeats string `mapstructure:"heartbeats"`
 }
 
+// MetricsConfig says how streams are measured.
+type MetricsConfig struct {
+	// Interval is the time between two emissions.
+	Interval time.Duration `mapstructure:"interval"`
+	// IdleAfter is how long after the last work a heartbeat sets the gauges to
+	// 0 (STR-97).
+	IdleAfter time.Duration `mapstructure:"idle_after"`
+	// StaleAfter is how long a stream may be silent before its series end
+	// (STR-98) and it no longer counts as live (STR-99, STR-102).
+	StaleAfter time.Duration `mapstructure:"stale_after"`
+	// Histogram is explicit or exponential: the form of the duration histogram.
+	Histogram string `mapstructure:"histogram"`
+	// Buckets are the bounds of the explicit duration histogram, in seconds.
+	Buckets []float64 `mapstructure:"buckets"`
+}
+
+// TracesConfig bounds the traces.
+type TracesConfig struct {
+	// Window is the longest time that a trace covers.
+	Window time.Duration `mapstructure:"window"`
+	// MaxSpans is the most spans of a trace, its root included.
+	MaxSpans int `mapstructure:"max_spans"`
+	// MinDuration is the shortest pass that becomes a span.
+	MinDuration time.Duration `mapstructure:"min_duration"`
+}
+
 func createDefaultConfig() component.Config {
 	return &Config{
 		Namespace:      "default",
@@ -135,6 +170,11 @@ func createDefaultConfig() component.Config {
 		ForgetAfter: time.Hour,
 		MaxStreams:  4096,
 		Logs:        LogsConfig{Body: bodyMap, Heartbeats: heartbeatsKeep},
+		Metrics: MetricsConfig{
+			Interval: 5 * time.Second, IdleAfter: 3 * time.Second, StaleAfter: time.Minute,
+			Histogram: histogramExplicit, Buckets: fpmpdata.DefaultDurationBuckets(),
+		},
+		Traces: TracesConfig{Window: 10 * time.Second, MaxSpans: 1000},
 	}
 }
 
@@ -149,6 +189,8 @@ func (cfg *Config) Validate() error {
 		cfg.Batch.validate(),
 		cfg.validateQueue(),
 		cfg.Logs.validate(),
+		cfg.Metrics.validate(),
+		cfg.Traces.validate(),
 		positive("max_message_size", int64(cfg.MaxMessageSize), cfg.MaxMessageSize),
 		positive("forget_after", int64(cfg.ForgetAfter), cfg.ForgetAfter),
 		positive("max_streams", int64(cfg.MaxStreams), cfg.MaxStreams),
@@ -192,6 +234,49 @@ func (cfg *LogsConfig) validate() error {
 		oneOf("logs::body", cfg.Body, bodyMap, bodyMsgpack),
 		oneOf("logs::heartbeats", cfg.Heartbeats, heartbeatsKeep, heartbeatsDrop),
 	)
+}
+
+func (cfg *MetricsConfig) validate() error {
+	err := errors.Join(
+		positive("metrics::interval", int64(cfg.Interval), cfg.Interval),
+		positive("metrics::stale_after", int64(cfg.StaleAfter), cfg.StaleAfter),
+		notNegative("metrics::idle_after", cfg.IdleAfter),
+		oneOf("metrics::histogram", cfg.Histogram, histogramExplicit, histogramExponential),
+	)
+	if cfg.StaleAfter < cfg.Interval {
+		err = errors.Join(err, fmt.Errorf("metrics::stale_after must be at least metrics::interval, %s (got %s)", cfg.Interval, cfg.StaleAfter))
+	}
+	return errors.Join(err, validateBuckets(cfg.Buckets))
+}
+
+func validateBuckets(buckets []float64) error {
+	if len(buckets) == 0 {
+		return errors.New("metrics::buckets must hold at least one bound")
+	}
+	for i, bound := range buckets {
+		if math.IsNaN(bound) || math.IsInf(bound, 0) || bound <= 0 || (i > 0 && bound <= buckets[i-1]) {
+			return fmt.Errorf("metrics::buckets must be seconds greater than 0, in ascending order (got %v)", buckets)
+		}
+	}
+	return nil
+}
+
+func (cfg *TracesConfig) validate() error {
+	err := errors.Join(
+		positive("traces::window", int64(cfg.Window), cfg.Window),
+		notNegative("traces::min_duration", cfg.MinDuration),
+	)
+	if cfg.MaxSpans < 2 {
+		err = errors.Join(err, fmt.Errorf("traces::max_spans must be at least 2, a pass and the root of its trace (got %d)", cfg.MaxSpans))
+	}
+	return err
+}
+
+func notNegative(key string, value time.Duration) error {
+	if value >= 0 {
+		return nil
+	}
+	return fmt.Errorf("%s must not be negative (got %s)", key, value)
 }
 
 func positive(key string, number int64, shown any) error {

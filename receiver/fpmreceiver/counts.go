@@ -57,7 +57,7 @@ func (c *counts) verdict(v *stream.Verdict) {
 	}
 	c.records.Add(1)
 	if v.Missing > 0 {
-		c.missing.Store(stream.AddSaturating(c.missing.Load(), v.Missing))
+		c.missing.Store(fpm.AddSaturating(c.missing.Load(), v.Missing))
 	}
 	addIf(&c.gaps, v.Gap)
 	addIf(&c.restarts, v.Restart)

@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v7"
 	"go.opentelemetry.io/collector/consumer/consumererror"
+
+	"github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver/internal/fairqueue"
 )
 
 // Waits between attempts to hand on the same batch.
@@ -23,66 +26,88 @@ const (
 // and a consumer that never returns must not keep the collector alive (FR-31).
 const drainTimeout = 10 * time.Second
 
+// item is what waits in a queue for its consumer.
+type item interface {
+	// drops are the totals of the endpoint it came from.
+	drops() *drops
+	// free gives it back to its pool; the last call.
+	free()
+}
+
+// drops are items of an endpoint that left a queue and did not get through.
+type drops struct {
+	refused  atomic.Int64 // by the next consumer, for good
+	shutdown atomic.Int64 // still waiting at the end
+}
+
 // delivery moves batches from a queue to a consumer, in order, from one
-// goroutine. A batch that fails is tried again, while new records wait in the
+// goroutine. A batch that fails is tried again, while new items wait in the
 // queue (COL-60).
-type delivery struct {
+type delivery[T item] struct {
 	batch        BatchConfig
-	queue        *recordQueue
-	consume      func(context.Context, []*record) error
+	queue        *fairqueue.Queue[T]
+	consume      func(context.Context, []T) error
 	initialRetry time.Duration
 
 	// ctx is that of the consumer; its end gives up what is still to deliver.
 	ctx    context.Context //nolint:containedctx // the run's own, not a caller's (COL-49)
 	cancel context.CancelFunc
-	stop   chan struct{} // closed: no new records will come
+	stop   chan struct{} // closed: nothing new will come
 	done   chan struct{}
 	lost   int // valid once done is closed
 }
 
-func newDelivery(batch BatchConfig, queue *recordQueue, consume func(context.Context, []*record) error) *delivery {
+func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.Context, []T) error) *delivery[T] {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &delivery{
-		batch: batch, queue: queue, consume: consume,
+	return &delivery[T]{
+		batch:   cfg.Batch,
+		consume: consume, initialRetry: retry,
+		queue: fairqueue.New(fairqueue.Limits{
+			Items: cfg.Queue.MaxRecords,
+			Bytes: int64(cfg.Queue.MaxBytes),
+		}, T.free),
 		ctx: ctx, cancel: cancel, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
-func (d *delivery) run() {
+func (d *delivery[T]) run() {
 	defer close(d.done)
-	var records []*record
+	var items []T
 	for d.queue.Wait(d.batch.MaxRecords, d.batch.Timeout, d.stop) {
-		records = d.queue.Pop(records[:0], d.batch.MaxRecords)
-		d.deliver(records)
+		items = d.deliver(items)
 	}
-	for records = d.queue.Pop(records[:0], d.batch.MaxRecords); len(records) > 0; records = d.queue.Pop(records[:0], d.batch.MaxRecords) {
-		d.deliver(records)
+	for {
+		if waiting, _ := d.queue.Len(); waiting == 0 {
+			return
+		}
+		items = d.deliver(items)
 	}
 }
 
-// deliver hands on one batch, or counts why not. It returns early only when
-// the run is given up.
-func (d *delivery) deliver(records []*record) {
-	err := d.retry(records)
+// deliver hands on one batch, or counts why not. It uses the slice again.
+func (d *delivery[T]) deliver(items []T) []T {
+	items = d.queue.Pop(items[:0], d.batch.MaxRecords)
+	err := d.retry(items)
 	switch {
 	case err == nil:
 	case consumererror.IsPermanent(err):
-		for _, r := range records {
-			r.from.logs.drops.refused.Add(1)
+		for _, i := range items {
+			i.drops().refused.Add(1)
 		}
 	default:
-		d.lost += len(records)
-		for _, r := range records {
-			r.from.logs.drops.shutdown.Add(1)
+		d.lost += len(items)
+		for _, i := range items {
+			i.drops().shutdown.Add(1)
 		}
 	}
-	for i, r := range records {
-		freeRecord(r)
-		records[i] = nil
+	for _, i := range items {
+		i.free()
 	}
+	clear(items)
+	return items
 }
 
-func (d *delivery) retry(records []*record) error {
+func (d *delivery[T]) retry(items []T) error {
 	if err := d.ctx.Err(); err != nil {
 		return err
 	}
@@ -90,7 +115,7 @@ func (d *delivery) retry(records []*record) error {
 	wait.InitialInterval, wait.MaxInterval = d.initialRetry, maxRetry
 	wait.Reset()
 	for {
-		err := d.consume(d.ctx, records)
+		err := d.consume(d.ctx, items)
 		if err == nil || consumererror.IsPermanent(err) {
 			return err
 		}
@@ -104,7 +129,7 @@ func (d *delivery) retry(records []*record) error {
 
 // shutdown hands on what waits, within the deadline of ctx and drainTimeout,
 // and gives up the rest. A consumer that ignores its context is left behind.
-func (d *delivery) shutdown(ctx context.Context) error {
+func (d *delivery[T]) shutdown(ctx context.Context) error {
 	close(d.stop)
 	deadline, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()

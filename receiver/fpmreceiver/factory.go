@@ -24,6 +24,8 @@ func NewFactory() receiver.Factory {
 		metadata.Type,
 		createDefaultConfig,
 		receiver.WithLogs(createLogs, metadata.LogsStability),
+		receiver.WithMetrics(createMetrics, metadata.MetricsStability),
+		receiver.WithTraces(createTraces, metadata.TracesStability),
 	)
 }
 
@@ -33,6 +35,24 @@ func createLogs(_ context.Context, settings receiver.Settings, cfg component.Con
 		return nil, err
 	}
 	shared.Unwrap().nextLogs = next
+	return shared, nil
+}
+
+func createMetrics(_ context.Context, settings receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {
+	shared, err := sharedReceiver(cfg.(*Config), settings)
+	if err != nil {
+		return nil, err
+	}
+	shared.Unwrap().nextMetrics = next
+	return shared, nil
+}
+
+func createTraces(_ context.Context, settings receiver.Settings, cfg component.Config, next consumer.Traces) (receiver.Traces, error) {
+	shared, err := sharedReceiver(cfg.(*Config), settings)
+	if err != nil {
+		return nil, err
+	}
+	shared.Unwrap().nextTraces = next
 	return shared, nil
 }
 

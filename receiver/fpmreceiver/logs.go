@@ -5,69 +5,75 @@ package fpmreceiver
 
 import (
 	"context"
-	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpmpdata"
 	"github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver/internal/fairqueue"
 	"github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver/internal/metadata"
 )
 
-type (
-	recordQueue = fairqueue.Queue[*record]
-	queueSource = *fairqueue.Source[*record]
-)
-
-// deliveryDrops are records of an endpoint that left the queue and did not get
-// through.
-type deliveryDrops struct {
-	refused  atomic.Int64 // by the next consumer, for good
-	shutdown atomic.Int64 // still waiting at the end
-}
-
 // logsSignal hands records to the logs pipeline.
 type logsSignal struct {
 	next           consumer.Logs
 	obs            *receiverhelper.ObsReport
-	queue          *recordQueue
-	delivery       *delivery
+	builder        *fpmpdata.LogsBuilder
+	delivery       *delivery[*record]
 	asBytes        bool
 	dropHeartbeats bool
 }
 
 // newLogsSignal is part of Start: it holds what a run needs.
-func newLogsSignal(cfg *Config, next consumer.Logs, obs *receiverhelper.ObsReport, scopeVersion string) *logsSignal {
+func newLogsSignal(r *fpmReceiver) *logsSignal {
 	s := &logsSignal{
-		next: next,
-		obs:  obs,
-		queue: fairqueue.New(fairqueue.Limits{
-			Items: cfg.Queue.MaxRecords,
-			Bytes: int64(cfg.Queue.MaxBytes),
-		}, freeRecord),
-		asBytes:        cfg.Logs.Body == bodyMsgpack,
-		dropHeartbeats: cfg.Logs.Heartbeats == heartbeatsDrop,
+		next:           r.nextLogs,
+		obs:            r.obs,
+		builder:        fpmpdata.NewLogsBuilder(metadata.ScopeName, r.settings.BuildInfo.Version),
+		asBytes:        r.cfg.Logs.Body == bodyMsgpack,
+		dropHeartbeats: r.cfg.Logs.Heartbeats == heartbeatsDrop,
 	}
-	builder := fpmpdata.NewLogsBuilder(metadata.ScopeName, scopeVersion)
-	s.delivery = newDelivery(cfg.Batch, s.queue, func(ctx context.Context, records []*record) error {
-		return s.consume(ctx, builder, records)
-	})
+	s.delivery = newDelivery(r.cfg, r.retry, s.consume)
 	return s
-}
-
-func (s *logsSignal) newSource() *logsSource {
-	return &logsSource{signal: s, queue: s.queue.NewSource()}
 }
 
 // consume builds the records anew for each attempt: what a consumer was given
 // once belongs to it (COL-54).
-func (s *logsSignal) consume(ctx context.Context, builder *fpmpdata.LogsBuilder, records []*record) error {
+func (s *logsSignal) consume(ctx context.Context, records []*record) error {
 	for _, r := range records {
-		builder.Append(&r.Record)
+		s.builder.Append(&r.Record)
 	}
 	ctx = s.obs.StartLogsOp(ctx)
-	err := s.next.ConsumeLogs(ctx, builder.Take())
-	s.obs.EndLogsOp(ctx, "msgpack", len(records), err)
+	err := s.next.ConsumeLogs(ctx, s.builder.Take())
+	s.obs.EndLogsOp(ctx, dataFormat, len(records), err)
 	return err
+}
+
+// logsSource is an endpoint's way into the logs; nil when no pipeline wants
+// them.
+type logsSource struct {
+	signal *logsSignal
+	queue  *fairqueue.Source[*record]
+	drops  drops
+}
+
+func (s *logsSignal) newSource() *logsSource {
+	if s == nil {
+		return nil
+	}
+	return &logsSource{signal: s, queue: s.delivery.queue.NewSource()}
+}
+
+func (s *logsSource) push(p *publisher, state *streamState, sequence int64, receivedAt time.Time) {
+	if s == nil || (s.signal.dropHeartbeats && p.pass.RecordKind() == fpm.RecordHeartbeat) {
+		return
+	}
+	r := newRecord(&p.decoder, &p.pass, s.signal.asBytes)
+	r.Worker, r.WorkerID = state.worker, state.workerID
+	r.Sequence, r.ReceivedAt = sequence, receivedAt
+	r.ServerAddress, r.ServerPort = p.serverAddress, p.serverPort
+	r.source = s
+	s.queue.Push(r, int64(len(r.Payload)))
 }

@@ -5,6 +5,9 @@ package fpmreceiver
 
 import (
 	"errors"
+	"net"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,7 +30,13 @@ type publisher struct {
 	health  *health
 	reports *reports
 	counts  *counts
+
 	logs    *logsSource
+	traces  *tracesSource
+	metrics *metricsSignal // shared; nil when no pipeline wants them
+
+	up         atomic.Bool
+	lastRecord atomic.Int64 // Unix nanoseconds; 0: none yet
 
 	decoder fpm.Decoder
 	pass    fpm.ForwardPass
@@ -68,22 +77,13 @@ func (p *publisher) record(m *zmtp.Message, sequence int64, payload []byte) {
 	}
 	p.counts.pass(&p.pass)
 	p.warnOfIdentity(&verdict)
-	p.logs.push(p, &verdict, sequence, m.ReceivedAt)
-}
-
-// workerOf gives the resource of a record's worker, kept with its stream.
-func (p *publisher) workerOf(verdict *stream.Verdict) (worker *fpmpdata.Worker, workerID string) {
-	if verdict.Stream == nil {
-		workerID = string(p.pass.WorkerID)
-		return p.worker(workerID, verdict.Identity), workerID
+	p.lastRecord.Store(m.ReceivedAt.UnixNano())
+	state := p.stateOf(&verdict, m.ReceivedAt)
+	if state.metrics != nil {
+		state.metrics.Fold(&p.pass, verdict.Missing, m.ReceivedAt)
 	}
-	workerID = verdict.Stream.Key().WorkerID
-	worker, ok := verdict.Stream.State.(*fpmpdata.Worker)
-	if !ok || verdict.Returned {
-		worker = p.worker(workerID, verdict.Identity)
-		verdict.Stream.State = worker
-	}
-	return worker, workerID
+	p.traces.push(p, state, m.ReceivedAt)
+	p.logs.push(p, state, sequence, m.ReceivedAt)
 }
 
 func (p *publisher) warnOfIdentity(verdict *stream.Verdict) {
@@ -120,7 +120,10 @@ func (p *publisher) invalid(err error, length int) {
 }
 
 // OnConnect implements zmtp.Handler.
-func (p *publisher) OnConnect(uint64) { p.counts.connected.Add(1) }
+func (p *publisher) OnConnect(uint64) {
+	p.up.Store(true)
+	p.counts.connected.Add(1)
+}
 
 // OnAttemptFailed implements zmtp.Handler.
 func (p *publisher) OnAttemptFailed(err *zmtp.Error) { p.counts.failed[err.Reason].Add(1) }
@@ -128,6 +131,7 @@ func (p *publisher) OnAttemptFailed(err *zmtp.Error) { p.counts.failed[err.Reaso
 // OnDisconnect implements zmtp.Handler. A message beyond max_message_size ends
 // the connection; it was received all the same (STR-8, ZMQ-19).
 func (p *publisher) OnDisconnect(err *zmtp.Error) {
+	p.up.Store(false)
 	p.counts.disconnects[err.Reason].Add(1)
 	if err.Reason == zmtp.ReasonTooLarge {
 		p.counts.messages.Add(1)
@@ -156,6 +160,27 @@ func (p *publisher) OnIO(bytes, pings int) {
 	p.counts.pings.Add(int64(pings))
 }
 
+// state is what the metrics say of the endpoint.
+func (p *publisher) state(start time.Time) *fpmpdata.EndpointState {
+	state := &fpmpdata.EndpointState{
+		Namespace: p.namespace, Component: p.component, InstanceID: p.instanceID(),
+		ServerAddress: p.serverAddress, ServerPort: p.serverPort,
+		Start: start, Up: p.up.Load(), Restarts: p.counts.restarts.Load(),
+	}
+	if last := p.lastRecord.Load(); last != 0 {
+		state.LastRecord = time.Unix(0, last)
+	}
+	return state
+}
+
+// instanceID is host:port, or the path of an ipc endpoint.
+func (p *publisher) instanceID() string {
+	if p.serverPort == 0 {
+		return p.serverAddress
+	}
+	return net.JoinHostPort(p.serverAddress, strconv.Itoa(p.serverPort))
+}
+
 func frameBytes(frames [][]byte) (n int) {
 	for _, frame := range frames {
 		n += len(frame)
@@ -167,23 +192,3 @@ func frameBytes(frames [][]byte) (n int) {
 const maxExcerpt = 255
 
 func excerpt(text []byte) string { return string(text[:min(len(text), maxExcerpt)]) }
-
-// logsSource is the publisher's way into the logs; nil when no pipeline wants
-// them.
-type logsSource struct {
-	signal *logsSignal
-	queue  queueSource
-	drops  deliveryDrops
-}
-
-func (s *logsSource) push(p *publisher, verdict *stream.Verdict, sequence int64, receivedAt time.Time) {
-	if s == nil || (s.signal.dropHeartbeats && p.pass.RecordKind() == fpm.RecordHeartbeat) {
-		return
-	}
-	r := newRecord(&p.decoder, &p.pass, s.signal.asBytes)
-	r.Worker, r.WorkerID = p.workerOf(verdict)
-	r.Sequence, r.ReceivedAt = sequence, receivedAt
-	r.ServerAddress, r.ServerPort = p.serverAddress, p.serverPort
-	r.from = p
-	s.queue.Push(r, int64(len(r.Payload)))
-}

@@ -20,20 +20,22 @@ import (
 	"github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver/internal/metadata"
 )
 
-// staleAfter is how long a stream may be silent and still count as live
-// (STR-98, STR-102).
-const staleAfter = time.Minute
+// dataFormat is the name of the payload's encoding in the receiver's reports.
+const dataFormat = "msgpack"
 
-// maxSweepInterval bounds how late a silent stream is forgotten.
-const maxSweepInterval = 10 * time.Second
+// sweepInterval bounds how late a window of traces is closed and a silent stream
+// forgotten when nothing arrives.
+const sweepInterval = time.Second
 
 // fpmReceiver is the one running receiver behind the pipelines of all signals
 // (COL-55).
 type fpmReceiver struct {
-	cfg      *Config
-	settings receiver.Settings
-	nextLogs consumer.Logs
-	retry    time.Duration // first wait after a transient error
+	cfg         *Config
+	settings    receiver.Settings
+	nextLogs    consumer.Logs // nil: no pipeline; likewise the others (COL-57)
+	nextTraces  consumer.Traces
+	nextMetrics consumer.Metrics
+	retry       time.Duration // first wait after a transient error
 
 	obs       *receiverhelper.ObsReport
 	telemetry *metadata.TelemetryBuilder
@@ -43,6 +45,8 @@ type fpmReceiver struct {
 	subscriber *zmtp.Subscriber
 	publishers []*publisher
 	logs       *logsSignal
+	traces     *tracesSignal
+	metrics    *metricsSignal
 	stopSweep  context.CancelFunc
 	running    sync.WaitGroup
 	shutdown   sync.Once
@@ -73,21 +77,44 @@ func (r *fpmReceiver) Start(_ context.Context, host component.Host) error {
 		return err
 	}
 	r.registry = stream.NewRegistry(stream.Config{
-		StaleAfter: staleAfter, ForgetAfter: r.cfg.ForgetAfter, MaxStreams: r.cfg.MaxStreams,
+		StaleAfter: r.cfg.Metrics.StaleAfter, ForgetAfter: r.cfg.ForgetAfter, MaxStreams: r.cfg.MaxStreams,
+		OnForget: forget,
 	})
-	if r.nextLogs != nil {
-		r.logs = newLogsSignal(r.cfg, r.nextLogs, r.obs, r.settings.BuildInfo.Version)
-		r.logs.delivery.initialRetry = r.retry
-		r.running.Go(r.logs.delivery.run)
-	}
+	r.createSignals()
 	if err = r.addPublishers(targets, host); err != nil {
 		return err
 	}
 	if err = r.observeTelemetry(); err != nil {
 		return err
 	}
+	r.startSignals()
 	r.startSweep()     //nolint:contextcheck // lives until Shutdown (COL-49)
 	return r.connect() //nolint:contextcheck // as above
+}
+
+// createSignals makes the signals that have a consumer.
+func (r *fpmReceiver) createSignals() {
+	if r.nextLogs != nil {
+		r.logs = newLogsSignal(r)
+	}
+	if r.nextTraces != nil {
+		r.traces = newTracesSignal(r)
+	}
+	if r.nextMetrics != nil {
+		r.metrics = newMetricsSignal(r)
+	}
+}
+
+func (r *fpmReceiver) startSignals() {
+	if r.logs != nil {
+		r.running.Go(r.logs.delivery.run)
+	}
+	if r.traces != nil {
+		r.running.Go(r.traces.delivery.run)
+	}
+	if r.metrics != nil {
+		r.running.Go(r.metrics.run)
+	}
 }
 
 func (r *fpmReceiver) addPublishers(targets []target, host component.Host) error {
@@ -103,15 +130,15 @@ func (r *fpmReceiver) addPublishers(targets []target, host component.Host) error
 			health:  health,
 			reports: newReports(r.settings.Logger),
 			counts:  newCounts(),
+			logs:    r.logs.newSource(),
+			traces:  r.traces.newSource(),
+			metrics: r.metrics,
 			decoder: fpm.Decoder{MaxSize: int(r.cfg.MaxMessageSize), AcceptLegacy: r.cfg.AcceptLegacy},
 		}
 		p.serverAddress, p.serverPort = p.endpoint.Server()
 		var err error
 		if p.account, err = r.registry.Add(p.name); err != nil {
 			return err
-		}
-		if r.logs != nil {
-			p.logs = r.logs.newSource()
 		}
 		r.publishers = append(r.publishers, p)
 	}
@@ -135,12 +162,13 @@ func (r *fpmReceiver) connect() error {
 	return nil
 }
 
-// startSweep forgets silent streams also when nothing arrives (STR-99).
+// startSweep forgets silent streams and closes windows also when nothing arrives
+// (STR-99).
 func (r *fpmReceiver) startSweep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stopSweep = cancel
 	r.running.Go(func() {
-		ticker := time.NewTicker(min(maxSweepInterval, r.cfg.ForgetAfter))
+		ticker := time.NewTicker(sweepInterval)
 		defer ticker.Stop()
 		for {
 			select {
@@ -148,9 +176,16 @@ func (r *fpmReceiver) startSweep() {
 				return
 			case now := <-ticker.C:
 				r.registry.Sweep(now)
+				r.closeWindows(now, false)
 			}
 		}
 	})
+}
+
+func (r *fpmReceiver) closeWindows(now time.Time, all bool) {
+	for _, p := range r.publishers {
+		p.traces.closeWindows(p, now, all)
+	}
 }
 
 // Shutdown stops reading, hands on what was received and waits, within the
@@ -168,11 +203,31 @@ func (r *fpmReceiver) stop(ctx context.Context) (err error) {
 	if r.stopSweep != nil {
 		r.stopSweep()
 	}
-	if r.logs != nil {
-		if drainErr := r.logs.delivery.shutdown(ctx); drainErr != nil {
-			return errors.Join(err, drainErr)
-		}
+	r.closeWindows(time.Now(), true)
+	if drainErr := r.drain(ctx); drainErr != nil {
+		return errors.Join(err, drainErr)
 	}
 	r.running.Wait()
 	return err
+}
+
+// drain hands on what the signals still hold, all at the same time.
+func (r *fpmReceiver) drain(ctx context.Context) error {
+	var signals []func(context.Context) error
+	if r.logs != nil {
+		signals = append(signals, r.logs.delivery.shutdown)
+	}
+	if r.traces != nil {
+		signals = append(signals, r.traces.delivery.shutdown)
+	}
+	if r.metrics != nil {
+		signals = append(signals, r.metrics.shutdown)
+	}
+	failed := make([]error, len(signals))
+	var draining sync.WaitGroup
+	for i, shutdown := range signals {
+		draining.Go(func() { failed[i] = shutdown(ctx) })
+	}
+	draining.Wait()
+	return errors.Join(failed...)
 }

@@ -13,15 +13,17 @@ import (
 // record is a forward pass on its way to the logs. It owns its payload.
 type record struct {
 	fpmpdata.Record
-	from *publisher
+	source *logsSource
 }
+
+var _ item = (*record)(nil)
 
 // maxPooledPayload keeps rare large payloads out of the pool.
 const maxPooledPayload = 16 << 10
 
 var recordPool = sync.Pool{New: func() any { return new(record) }}
 
-// newRecord copies what the log needs of a pass; free it with freeRecord.
+// newRecord copies what the log needs of a pass; free ends its life.
 func newRecord(decoder *fpm.Decoder, pass *fpm.ForwardPass, asBytes bool) *record {
 	r, _ := recordPool.Get().(*record)
 	r.Kind = pass.RecordKind()
@@ -36,7 +38,9 @@ func newRecord(decoder *fpm.Decoder, pass *fpm.ForwardPass, asBytes bool) *recor
 	return r
 }
 
-func freeRecord(r *record) {
+func (r *record) drops() *drops { return &r.source.drops }
+
+func (r *record) free() {
 	payload := r.Payload[:0]
 	if cap(payload) > maxPooledPayload {
 		payload = nil

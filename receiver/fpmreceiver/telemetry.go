@@ -22,7 +22,11 @@ const (
 	dropShutdown  = "shutdown"
 )
 
-const signalLogs = "logs"
+// Signals that have a queue.
+const (
+	signalLogs   = "logs"
+	signalTraces = "traces"
+)
 
 // observeTelemetry lets the receiver's own counters be read when telemetry is
 // collected: the receive path pays for an atomic addition only.
@@ -96,15 +100,21 @@ func (r *fpmReceiver) observeInvalid(_ context.Context, o metric.Int64Observer) 
 
 func (r *fpmReceiver) observeDropped(_ context.Context, o metric.Int64Observer) error {
 	for _, p := range r.publishers {
-		if p.logs == nil {
-			continue
+		if p.logs != nil {
+			observeDrops(o, p, signalLogs, p.logs.queue.Dropped(), &p.logs.drops)
 		}
-		logs := attribute.String("signal", signalLogs)
-		observe(o, p.logs.queue.Dropped(), p, logs, attribute.String("reason", dropQueueFull))
-		observe(o, p.logs.drops.refused.Load(), p, logs, attribute.String("reason", dropRefused))
-		observe(o, p.logs.drops.shutdown.Load(), p, logs, attribute.String("reason", dropShutdown))
+		if p.traces != nil {
+			observeDrops(o, p, signalTraces, p.traces.queue.Dropped(), &p.traces.drops)
+		}
 	}
 	return nil
+}
+
+func observeDrops(o metric.Int64Observer, p *publisher, signal string, queueFull int64, d *drops) {
+	signalAttribute := attribute.String("signal", signal)
+	observe(o, queueFull, p, signalAttribute, attribute.String("reason", dropQueueFull))
+	observe(o, d.refused.Load(), p, signalAttribute, attribute.String("reason", dropRefused))
+	observe(o, d.shutdown.Load(), p, signalAttribute, attribute.String("reason", dropShutdown))
 }
 
 // observe reports a total that is split by reason, once there is something to
@@ -126,7 +136,10 @@ func (r *fpmReceiver) observeQueueBytes(_ context.Context, o metric.Int64Observe
 
 func (r *fpmReceiver) observeQueue(o metric.Int64Observer, value func(records int, bytes int64) int64) error {
 	if r.logs != nil {
-		o.Observe(value(r.logs.queue.Len()), metric.WithAttributes(attribute.String("signal", signalLogs)))
+		o.Observe(value(r.logs.delivery.queue.Len()), metric.WithAttributes(attribute.String("signal", signalLogs)))
+	}
+	if r.traces != nil {
+		o.Observe(value(r.traces.delivery.queue.Len()), metric.WithAttributes(attribute.String("signal", signalTraces)))
 	}
 	return nil
 }
