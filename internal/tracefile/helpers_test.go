@@ -341,3 +341,12 @@ func (r *rig) put(records ...Record) {
 	require.NoError(r.t, err)
 	require.Empty(r.t, unwritten)
 }
+
+func isMember(data []byte) bool {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, z) //nolint:gosec // of the test
+	return err == nil
+}
