@@ -325,9 +325,7 @@ func TestZMQ12ZF8DripDoesNotExtendTheDeadline(t *testing.T) {
 		b.start()
 		p := b.accept()
 		began := time.Now()
-		for i := 0; p.TrySend(pubGreeting[i : i+1]); i++ {
-			time.Sleep(time.Second)
-		}
+		drip(p, pubGreeting)
 		synctest.Wait()
 		require.Equal(t, 5*time.Second, b.at(t, "failed timeout").Sub(began))
 	})

@@ -203,9 +203,7 @@ func TestZMQ27ZF38DrippedMessageIsCut(t *testing.T) {
 		p := b.connect()
 		first := time.Now()
 		message := zmtptest.Message(make([]byte, 100))
-		for i := 0; p.TrySend(message[i : i+1]); i++ {
-			time.Sleep(time.Second)
-		}
+		drip(p, message)
 		synctest.Wait()
 		require.Equal(t, 10*time.Second, b.at(t, "disconnect silent").Sub(first))
 		require.ErrorContains(t, b.lastError(t), "did not complete a message within 10s")
@@ -234,9 +232,7 @@ func TestZMQ27DrippedCommandIsCut(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		first := time.Now()
 		command := zmtptest.Command("SLOW", make([]byte, 100))
-		for i := 0; p.TrySend(command[i : i+1]); i++ {
-			time.Sleep(time.Second)
-		}
+		drip(p, command)
 		synctest.Wait()
 		require.Equal(t, 10*time.Second, b.at(t, "disconnect silent").Sub(first))
 	})
