@@ -118,6 +118,11 @@ func TestZMQ3ZF11Versions(t *testing.T) {
 				p.Publish([]byte("x"))
 				b.requireEvents("connect 1", "up")
 				require.Len(t, b.got(), 1)
+				form := zmtptest.SubscribeCommand
+				if v.major == 3 && v.minor == 0 {
+					form = zmtptest.SubscribeMessage
+				}
+				require.Equal(t, zmtptest.ClientGreeting+zmtptest.ClientReady+form, string(p.Received()))
 			})
 		})
 	}
@@ -228,6 +233,9 @@ func TestZMQ7ReadyRefused(t *testing.T) {
 		"ZF-13 value length missing": {zmtptest.Command("READY", []byte("\x03abc")), ErrProtocol, "property name"},
 		"ZF-14 value length 7fffffff": {
 			zmtptest.Command("READY", []byte("\x0bSocket-Type\x7f\xff\xff\xffPUB")), ErrProtocol, "2147483647",
+		},
+		"value length one too many": {
+			zmtptest.Command("READY", []byte("\x0bSocket-Type\x00\x00\x00\x04PUB")), ErrProtocol, "4 bytes with 3 left",
 		},
 		"value length ffffffff": {
 			zmtptest.Command("READY", []byte("\x0bSocket-Type\xff\xff\xff\xffPUB")), ErrProtocol, "4294967295",

@@ -254,6 +254,19 @@ func TestZMQ27EachMessageHasItsOwnTime(t *testing.T) {
 	})
 }
 
+func TestZMQ27EachCommandHasItsOwnTime(t *testing.T) {
+	inBubble(t, Config{}, func(b *bubble) {
+		p := b.connect()
+		pong := zmtptest.Pong("")
+		p.Send(pong[:1])
+		for range 10 { // the end of one and the start of the next in each segment
+			time.Sleep(8 * time.Second)
+			p.Send(append(bytes.Clone(pong[1:]), pong[0]))
+		}
+		b.requireEvents("connect 1", "up")
+	})
+}
+
 func TestZMQ20ZF23ClaimThenSilence(t *testing.T) {
 	inBubble(t, Config{}, func(b *bubble) {
 		t := b.t
@@ -360,6 +373,7 @@ func TestZMQ37ZF32PausedPublisherThatAnswersPing(t *testing.T) {
 		t := b.t
 		p := b.connect()
 		b.forget()
+		began := time.Now()
 		for answered := 0; answered < 20; { // 60 s
 			time.Sleep(time.Second)
 			if n := strings.Count(string(p.Received()), ping); n > answered {
@@ -369,6 +383,7 @@ func TestZMQ37ZF32PausedPublisherThatAnswersPing(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Empty(t, b.all(), "no status event")
+		require.Less(t, time.Since(began), 90*time.Second, "asked again 3 s after each answer")
 	})
 }
 
