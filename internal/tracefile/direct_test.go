@@ -56,7 +56,7 @@ func TestFIL_58_APushThatRolls(t *testing.T) {
 	w.put(sized(1, 660), sized(2, 660), sized(3, 660), sized(4, 660), sized(5, 3000), sized(6, 660))
 	require.Equal(t, 4, w.obs.flushes())
 	for i, want := range [][]int64{{1, 2, 3}, {4}, {5}, {6}} {
-		require.Equal(t, want, w.counters("4192", uint64(i))) //nolint:gosec // small
+		require.Equal(t, want, w.counters("4192", uint64(i)))
 	}
 	w.shutdown()
 }
@@ -99,7 +99,7 @@ func TestFIL_58_OnlyTheUnwrittenComeBack(t *testing.T) {
 	d := newFaultDisk()
 	w := newRig(t, durable(Flushed, d))
 	w.put(pass(1, 1))
-	d.setTakes(func(path string, n int) (int, error, bool) {
+	d.setTakes(func(path string, _ int) (int, error, bool) {
 		return 20, errNoSpace, strings.Contains(path, ".4192.")
 	})
 	push := []Record{passOf("other", 1, 1), pass(2, 2), passOf("other", 2, 2), pass(2, 2), pass(3, 3)}

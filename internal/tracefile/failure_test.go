@@ -137,7 +137,7 @@ func TestFR_30_DiskFullAndBack(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		d.setTakes(tear(100, errNoSpace))
 		for c := range int64(30) {
-			w.enqueue(pass(c+6, uint64(c+6))) //nolint:gosec // small
+			w.enqueue(pass(c+6, uint64(c+6)))
 			time.Sleep(time.Second)
 		}
 		require.ErrorIs(t, w.obs.status(), errNoSpace)
@@ -236,7 +236,7 @@ func TestFIL_56_ChangedFromOutside(t *testing.T) {
 		},
 		"replaced": func(t *testing.T, path string) {
 			t.Helper()
-			content, err := os.ReadFile(path) //nolint:gosec // of the test
+			content, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.Rename(path, path+".bak"))
 			writeFile(t, path, string(content))
@@ -247,7 +247,7 @@ func TestFIL_56_ChangedFromOutside(t *testing.T) {
 		},
 		"longer": func(t *testing.T, path string) {
 			t.Helper()
-			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0) //nolint:gosec // of the test
+			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 			require.NoError(t, err)
 			_, err = f.WriteString("x")
 			require.NoError(t, err)
@@ -383,7 +383,7 @@ func TestFIL_61_OneProducerFails(t *testing.T) {
 			w := newRig(t, func(s *setup) { s.disk = d })
 			for c := range int64(3) {
 				for p := range 20 {
-					w.enqueue(passOf(fmt.Sprintf("p%02d", p), c, uint64(c))) //nolint:gosec // small
+					w.enqueue(passOf(fmt.Sprintf("p%02d", p), c, uint64(c)))
 				}
 				time.Sleep(1500 * time.Millisecond)
 				require.Equal(t, 19*(int(c)+1), w.obs.written(), "on time")
@@ -407,10 +407,10 @@ func TestFIL_8_Modes(t *testing.T) {
 		syscall.Umask(old)
 		segment, err := os.Stat(w.path("4192", 0))
 		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o640&^umask), segment.Mode().Perm()) //nolint:gosec // small
+		require.Equal(t, os.FileMode(0o640&^umask), segment.Mode().Perm())
 		dir, err := os.Stat(w.dir)
 		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o750&^umask), dir.Mode().Perm()) //nolint:gosec // small
+		require.Equal(t, os.FileMode(0o750&^umask), dir.Mode().Perm())
 	}
 }
 

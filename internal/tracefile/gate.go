@@ -132,16 +132,16 @@ func (g *gate) set(state gateState, err error) {
 	g.changed = make(chan struct{})
 }
 
-func (g *gate) get() (state gateState, err error, changed <-chan struct{}) { //nolint:revive // a snapshot
+func (g *gate) get() (state gateState, changed <-chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.state, g.err, g.changed
+	return g.state, g.changed, g.err
 }
 
 // wait returns once the gate is open, or will never be.
 func (g *gate) wait() (open bool) {
 	for {
-		state, _, changed := g.get()
+		state, changed, _ := g.get()
 		switch state {
 		case gateOpen:
 			return true
@@ -156,7 +156,7 @@ func (g *gate) wait() (open bool) {
 // outcome waits only for the first attempt, and returns what the last one came to.
 func (g *gate) outcome() error {
 	for {
-		state, err, changed := g.get()
+		state, changed, err := g.get()
 		if state != gateOpening {
 			return err
 		}
