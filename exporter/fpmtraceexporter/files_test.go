@@ -142,12 +142,13 @@ func TestROW24GoldenRow(t *testing.T) {
 
 // FR-24, FR-31, FIL-63: what was accepted is on disk after Shutdown, in order, and no gzip tail is missing.
 func TestFR31QueuedRecordsAreOnDiskAfterShutdown(t *testing.T) {
+	pushes := pushesOf(t, 5000, 250)
 	for name, change := range durabilities {
 		t.Run(name, func(t *testing.T) {
 			e := newFileExporter(t, filepath.Join(t.TempDir(), "fpm"), change)
 			e.start(t)
-			for n := range int64(20) {
-				require.NoError(t, e.ConsumeLogs(t.Context(), passLogs(t, "4192", 250*n, 250)))
+			for _, logs := range pushes {
+				require.NoError(t, e.ConsumeLogs(t.Context(), logs))
 			}
 			require.NoError(t, e.Shutdown(context.Background()))
 			require.Equal(t, counters(0, 5000), e.counters(t))

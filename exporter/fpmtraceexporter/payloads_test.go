@@ -126,6 +126,16 @@ func passLogs(tb testing.TB, workerID string, first, n int64) plog.Logs {
 	return b.take()
 }
 
+// pushesOf splits the passes 0 to n-1 of one worker into logs of size records each.
+func pushesOf(tb testing.TB, n, size int64) []plog.Logs {
+	tb.Helper()
+	var all []plog.Logs
+	for first := int64(0); first < n; first += size {
+		all = append(all, passLogs(tb, "4192", first, size))
+	}
+	return all
+}
+
 // firstRecord is the only record that most tests have.
 func firstRecord(logs plog.Logs) plog.LogRecord {
 	return logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0)

@@ -21,6 +21,7 @@ func noQueue(cfg *Config) { cfg.QueueConfig = configoptional.None[exporterhelper
 
 // FIL-63, FR-31: what waits in the collector's queue is written before the files are closed.
 func TestFIL63ShutdownDrainsTheQueue(t *testing.T) {
+	pushes := pushesOf(t, 5000, 10)
 	for name, change := range map[string]func(*Config){"buffered": nil, "flushed": flushed} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -35,8 +36,8 @@ func TestFIL63ShutdownDrainsTheQueue(t *testing.T) {
 				}
 				e := newTestExporter(t, change, w)
 				e.start(t)
-				for n := range int64(500) {
-					require.NoError(t, e.ConsumeLogs(t.Context(), passLogs(t, "4192", 10*n, 10)))
+				for _, logs := range pushes {
+					require.NoError(t, e.ConsumeLogs(t.Context(), logs))
 				}
 				require.NoError(t, e.Shutdown(t.Context()))
 				require.Equal(t, counters(0, 5000), w.counters())

@@ -12,11 +12,11 @@ import (
 type Durability uint8
 
 const (
-	// Buffered: the bounded queue of its producer. Use Enqueue.
+	// Buffered means the bounded queue of its producer. Use Enqueue.
 	Buffered Durability = iota
-	// Flushed: the file, as far as the operating system is concerned; it survives the end of the process. Use Write.
+	// Flushed means the file, as far as the operating system goes: it survives the end of the process. Use Write.
 	Flushed
-	// Synced: the disk; it survives a power loss. Use Write.
+	// Synced means the disk: it survives a power loss. Use Write.
 	Synced
 )
 
@@ -34,7 +34,7 @@ func (d Durability) String() string {
 func ParseDurability(s string) (Durability, error) {
 	for d, name := range durabilityNames {
 		if s == name {
-			return Durability(d), nil //nolint:gosec // an index of a three element array
+			return Durability(d), nil
 		}
 	}
 	return 0, fmt.Errorf("durability must be one of buffered, flushed, synced (got %q)", s)

@@ -148,7 +148,7 @@ func (f *faultFile) Write(p []byte) (int, error) {
 	if takes != nil {
 		if n, err, limited := takes(f.path, len(p)); limited {
 			n, _ = f.file.Write(p[:n])
-			return n, err
+			return n, &os.PathError{Op: "write", Path: f.path, Err: err}
 		}
 	}
 	return f.file.Write(p)

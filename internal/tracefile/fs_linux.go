@@ -12,8 +12,8 @@ import (
 // syncData leaves out what fsync writes beyond the data and the size, such as the modification time.
 func syncData(f *os.File) error {
 	for {
-		err := unix.Fdatasync(int(f.Fd())) //nolint:gosec // a descriptor fits an int
-		switch err {                       //nolint:errorlint // a bare errno
+		err := unix.Fdatasync(int(f.Fd()))
+		switch err {
 		case nil:
 			return nil
 		case unix.EINTR:

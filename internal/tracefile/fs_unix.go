@@ -62,7 +62,7 @@ func (l diskLock) TryLock(exclusive bool) error {
 		how = unix.LOCK_EX
 	}
 	for {
-		err := unix.Flock(int(l.Fd()), how|unix.LOCK_NB) //nolint:gosec // a descriptor fits an int
+		err := unix.Flock(int(l.Fd()), how|unix.LOCK_NB)
 		if !errors.Is(err, unix.EINTR) {
 			return lockError(l.Name(), err)
 		}

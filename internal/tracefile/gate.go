@@ -37,6 +37,7 @@ type gate struct {
 	state   gateState
 	err     error
 	lock    lockFile
+	closed  bool          // no lock is to be held any more
 	changed chan struct{} // closed and replaced whenever state changes
 }
 
@@ -109,10 +110,17 @@ func (g *gate) passed(source string) {
 	}
 }
 
+// open keeps lock until release. When that was before, because the shutdown could not wait, there is nothing to open.
 func (g *gate) open(lock lockFile) {
 	g.mu.Lock()
 	g.lock = lock
+	late := g.closed
 	g.mu.Unlock()
+	if late {
+		g.release()
+		g.set(gateEnded, errShutdown)
+		return
+	}
 	g.set(gateOpen, nil)
 }
 
@@ -124,16 +132,16 @@ func (g *gate) set(state gateState, err error) {
 	g.changed = make(chan struct{})
 }
 
-func (g *gate) get() (state gateState, err error, changed <-chan struct{}) { //nolint:revive // a snapshot
+func (g *gate) get() (state gateState, changed <-chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.state, g.err, g.changed
+	return g.state, g.changed, g.err
 }
 
 // wait returns once the gate is open, or will never be.
 func (g *gate) wait() (open bool) {
 	for {
-		state, _, changed := g.get()
+		state, changed, _ := g.get()
 		switch state {
 		case gateOpen:
 			return true
@@ -148,7 +156,7 @@ func (g *gate) wait() (open bool) {
 // outcome waits only for the first attempt, and returns what the last one came to.
 func (g *gate) outcome() error {
 	for {
-		state, err, changed := g.get()
+		state, changed, err := g.get()
 		if state != gateOpening {
 			return err
 		}
@@ -159,14 +167,15 @@ func (g *gate) outcome() error {
 // release gives the lock of the base back.
 func (g *gate) release() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.lock == nil {
+	lock := g.lock
+	g.lock, g.closed = nil, true
+	g.mu.Unlock()
+	if lock == nil {
 		return
 	}
-	if err := g.lock.Close(); err != nil {
+	if err := lock.Close(); err != nil {
 		g.w.obs.Failed(OpClose)
 	}
-	g.lock = nil
 }
 
 // pause waits, but not beyond the beginning of the shutdown.

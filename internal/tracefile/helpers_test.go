@@ -91,7 +91,7 @@ func (r *recorder) status() error {
 // rig is a writer over a temporary directory, with everything that a test looks at.
 type rig struct {
 	*Writer
-	t    testing.TB
+	t    *testing.T
 	obs  *recorder
 	logs *observer.ObservedLogs
 	dir  string
@@ -105,7 +105,7 @@ type setup struct {
 }
 
 // newRig starts a buffered writer with the defaults; change alters that. It is shut down when the test ends.
-func newRig(t testing.TB, change ...func(*setup)) *rig {
+func newRig(t *testing.T, change ...func(*setup)) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	s := setup{
@@ -126,7 +126,7 @@ func newRig(t testing.TB, change ...func(*setup)) *rig {
 	if !s.idle {
 		require.NoError(t, r.Start())
 	}
-	t.Cleanup(func() { _ = r.Shutdown(context.Background()) }) //nolint:usetesting // its context is done by now
+	t.Cleanup(func() { _ = r.Shutdown(context.Background()) })
 	return r
 }
 
@@ -142,7 +142,7 @@ func (r *rig) enqueue(records ...Record) {
 
 func (r *rig) shutdown() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:usetesting // also used at the end
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(r.t, r.Shutdown(ctx))
 }
@@ -178,7 +178,7 @@ func (r *rig) counters(producer string, index uint64) []int64 {
 }
 
 // counters takes the shortcut past a JSON parser, which is slow under the race detector.
-func counters(t testing.TB, lines []string) []int64 {
+func counters(t *testing.T, lines []string) []int64 {
 	t.Helper()
 	var all []int64
 	for _, line := range lines {
@@ -209,7 +209,7 @@ type parsedRow struct {
 	}
 }
 
-func parseRow(t testing.TB, line string) (row parsedRow) {
+func parseRow(t *testing.T, line string) (row parsedRow) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(line), &row), line)
 	require.Equal(t, "dynamo.fpm.trace.v1", row.Event.Schema)
@@ -217,14 +217,14 @@ func parseRow(t testing.TB, line string) (row parsedRow) {
 }
 
 // readRows reads a segment as strict consumers do, with the standard library.
-func readRows(t testing.TB, path string) []string {
+func readRows(t *testing.T, path string) []string {
 	t.Helper()
-	data, err := os.ReadFile(path) //nolint:gosec // of the test
+	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return decodeRows(t, data)
 }
 
-func decodeRows(t testing.TB, data []byte) []string {
+func decodeRows(t *testing.T, data []byte) []string {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	require.NoError(t, err)
@@ -235,11 +235,11 @@ func decodeRows(t testing.TB, data []byte) []string {
 }
 
 // members splits a segment into its gzip members, each decompressed.
-func members(t testing.TB, path string) []string {
+func members(t *testing.T, path string) []string {
 	t.Helper()
-	f, err := os.Open(path) //nolint:gosec // of the test
+	f, err := os.Open(path)
 	require.NoError(t, err)
-	defer f.Close()
+	defer func() { require.NoError(t, f.Close()) }()
 	reader := bufio.NewReader(f)
 	z, err := gzip.NewReader(reader)
 	require.NoError(t, err)
@@ -286,7 +286,7 @@ func payload(worker string, counter int64, filler string) []byte {
 
 // sized is a record whose row has n bytes, with a timestamp of one digit.
 func sized(counter int64, n int) Record {
-	r := pass(counter, uint64(counter)) //nolint:gosec // small
+	r := pass(counter, uint64(counter))
 	r.Canonical = payload("4192", counter, "x")
 	length := len(appendRecord(appendRowHead(nil, 0), &r))
 	r.Canonical = payload("4192", counter, strings.Repeat("x", n-length+1))
@@ -296,7 +296,7 @@ func sized(counter int64, n int) Record {
 func run(first, last int64) []Record {
 	var all []Record
 	for c := first; c <= last; c++ {
-		all = append(all, pass(c, uint64(c))) //nolint:gosec // small
+		all = append(all, pass(c, uint64(c)))
 	}
 	return all
 }
@@ -309,7 +309,7 @@ func sequence(first, last int64) []int64 {
 	return all
 }
 
-func writeFile(t testing.TB, path, content string) {
+func writeFile(t *testing.T, path, content string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
@@ -340,4 +340,13 @@ func (r *rig) put(records ...Record) {
 	unwritten, err := r.Write(r.t.Context(), records)
 	require.NoError(r.t, err)
 	require.Empty(r.t, unwritten)
+}
+
+func isMember(data []byte) bool {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, z)
+	return err == nil
 }

@@ -40,7 +40,7 @@ func TestFIL_14_MemberHeader(t *testing.T) {
 // TestFIL_15_EveryLevel: the standard library reads every level, whatever the rows (FIL-20: sizes of the golden row).
 func TestFIL_15_EveryLevel(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	random := rand.New(rand.NewPCG(1, 2))
 	for level := 1; level <= 9; level++ {
 		c := newCompressor(level)
 		golden := c.appendMember(nil, fpmtest.GoldenRow())
@@ -134,7 +134,7 @@ func TestFIL_18_LateTicksDelay(t *testing.T) {
 			return nil
 		})
 		for c := range int64(16) {
-			w.enqueue(pass(c, uint64(c))) //nolint:gosec // small
+			w.enqueue(pass(c, uint64(c)))
 			time.Sleep(500 * time.Millisecond)
 		}
 		time.Sleep(30 * time.Second)
@@ -169,7 +169,7 @@ func TestFIL_13_ActiveFileIsReadableAtAnyMoment(t *testing.T) {
 	var writers sync.WaitGroup
 	writers.Go(func() {
 		for c := range int64(1500) {
-			_ = w.Enqueue([]Record{pass(c, uint64(c))}) //nolint:gosec // small
+			_ = w.Enqueue([]Record{pass(c, uint64(c))})
 			if c%20 == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -226,7 +226,7 @@ func command(t *testing.T, env []string, name string, args ...string) (stdout st
 	if err != nil {
 		return "", false
 	}
-	cmd := exec.CommandContext(t.Context(), path, args...) //nolint:gosec // of the test
+	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Env = append(os.Environ(), env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

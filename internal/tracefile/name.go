@@ -71,11 +71,11 @@ func segmentName(prefix string, index uint64) string {
 
 // parseSegmentName says whether name is a segment of prefix, and which (FIL-35).
 func parseSegmentName(prefix, name string) (index uint64, ok bool) {
-	rest, ok := strings.CutPrefix(name, prefix+".")
-	if !ok {
+	rest, ok := strings.CutPrefix(name, prefix)
+	if !ok || rest == "" || rest[0] != '.' {
 		return 0, false
 	}
-	digits, ok := strings.CutSuffix(rest, segmentSuffix)
+	digits, ok := strings.CutSuffix(rest[1:], segmentSuffix)
 	if !ok {
 		return 0, false
 	}
@@ -88,11 +88,11 @@ func parseFamilyName(base, name string) (producer string, index uint64, ok bool)
 	if !ok {
 		return "", 0, false
 	}
-	producer, _, ok = strings.Cut(rest, ".")
-	if !ok || producer == "" || strings.ContainsFunc(producer, func(r rune) bool { return !isProducerRune(r) }) {
+	producer, _, _ = strings.Cut(rest, ".")
+	if producer == "" || strings.ContainsFunc(producer, func(r rune) bool { return !isProducerRune(r) }) {
 		return "", 0, false
 	}
-	index, ok = parseSegmentName(base+"."+producer, name)
+	index, ok = parseSegmentName(producer, rest)
 	return producer, index, ok
 }
 

@@ -5,6 +5,7 @@ package tracefile
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -42,10 +43,8 @@ func appendIntegerFloat(dst []byte, f, magnitude float64) []byte {
 func appendPlainFloat(dst []byte, f float64) []byte {
 	start := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
-	for _, c := range dst[start:] {
-		if c == '.' {
-			return dst
-		}
+	if slices.Contains(dst[start:], '.') {
+		return dst
 	}
 	return append(dst, ".0"...)
 }

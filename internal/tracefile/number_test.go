@@ -66,7 +66,7 @@ func tableFloat(f float64) string {
 
 func TestROW_13_RandomFloats(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(13, 14)) //nolint:gosec // a test
+	random := rand.New(rand.NewPCG(13, 14))
 	for range 30_000 {
 		f := math.Float64frombits(random.Uint64())
 		if math.IsNaN(f) || math.IsInf(f, 0) {

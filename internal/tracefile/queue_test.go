@@ -100,7 +100,7 @@ func TestFIL_50_OrderIsArrivalOrder(t *testing.T) {
 	t.Parallel()
 	w := newRig(t, func(s *setup) { s.cfg.FlushBytes = 2000 })
 	for c := range int64(300) {
-		w.enqueue(pass(c, uint64(c)), passOf("other", c, uint64(c))) //nolint:gosec // small
+		w.enqueue(pass(c, uint64(c)), passOf("other", c, uint64(c)))
 	}
 	w.shutdown()
 	require.Equal(t, sequence(0, 299), w.counters("4192", 0))
@@ -168,7 +168,7 @@ func TestFIL_41_BoundedOpenFiles(t *testing.T) {
 		w := newRig(t, func(s *setup) { s.cfg.MaxOpenFiles, s.cfg.FlushBytes = 2, 1 })
 		for c := range int64(10) {
 			for p := range 5 {
-				w.enqueue(passOf(fmt.Sprint("p", p), c, uint64(c))) //nolint:gosec // small
+				w.enqueue(passOf(fmt.Sprint("p", p), c, uint64(c)))
 				synctest.Wait()
 				require.LessOrEqual(t, openSegments(t, w.dir), 2)
 			}
@@ -223,7 +223,7 @@ func TestCAP_10_MemoryIsBounded(t *testing.T) {
 	w := newRig(t, func(s *setup) { s.idle, s.limits.queueBytes = true, 4<<20 })
 	before := heap()
 	for c := range int64(30_000) {
-		w.enqueue(passOf(fmt.Sprint("p", c%20), c, uint64(c))) //nolint:gosec // small
+		w.enqueue(passOf(fmt.Sprint("p", c%20), c, uint64(c)))
 	}
 	require.Positive(t, w.obs.drops(DropQueueFull))
 	require.Less(t, heap()-before, int64(12<<20))
@@ -237,5 +237,5 @@ func heap() int64 {
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc) //nolint:gosec // small
+	return int64(stats.HeapAlloc)
 }

@@ -55,7 +55,7 @@ func TestFIL_32_ListsOnceASegment(t *testing.T) {
 		disk := newFaultDisk()
 		w := newRig(t, func(s *setup) { s.disk = disk })
 		for c := range int64(5) {
-			w.enqueue(pass(c, uint64(c))) //nolint:gosec // small
+			w.enqueue(pass(c, uint64(c)))
 			time.Sleep(2 * time.Second)
 		}
 		require.Equal(t, 5, w.obs.flushes())
@@ -140,7 +140,7 @@ func TestFR_22_ProducersRollAndPruneAlone(t *testing.T) {
 	w.enqueue(passOf("quiet", 1, 1))
 	for p := range 20 {
 		for c := range int64(p + 1) {
-			w.enqueue(passOf(fmt.Sprintf("busy-%02d", p), c, uint64(c))) //nolint:gosec // small
+			w.enqueue(passOf(fmt.Sprintf("busy-%02d", p), c, uint64(c)))
 		}
 	}
 	w.shutdown()

@@ -70,7 +70,7 @@ func TestFIL_21_RollsOnDisk(t *testing.T) {
 				w.shutdown()
 				require.Len(t, w.segments(), len(want))
 				for i, counters := range want {
-					require.Equal(t, counters, w.counters("4192", uint64(i)), rollBytes) //nolint:gosec // small
+					require.Equal(t, counters, w.counters("4192", uint64(i)), rollBytes)
 				}
 			})
 		}
@@ -153,7 +153,7 @@ func TestFIL_7_NothingInTheWayIsTouched(t *testing.T) {
 	w.shutdown()
 	require.Equal(t, []int64{1}, w.counters("4192", 4))
 	for _, path := range []string{victim, paths[0]} {
-		content, err := os.ReadFile(path) //nolint:gosec // of the test
+		content, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Contains(t, []string{"precious", "other"}, string(content))
 	}
@@ -271,7 +271,7 @@ func TestFIL_28_EngineRestart(t *testing.T) {
 				w.shutdown()
 				written := 0
 				for i, want := range c.segments {
-					require.Equal(t, want, w.counters("4192", uint64(i))) //nolint:gosec // small
+					require.Equal(t, want, w.counters("4192", uint64(i)))
 					written += len(want)
 				}
 				require.Len(t, w.segments(), len(c.segments))
@@ -298,7 +298,7 @@ func TestFIL_29_StreamMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	s := streams{limit: 2}
 	see := func(worker string, counter int64) judgment {
-		r := &row{stream: newStreamKey(worker, 0), counter: counter, observed: uint64(counter)} //nolint:gosec // small
+		r := &row{stream: newStreamKey(worker, 0), counter: counter, observed: uint64(counter)}
 		j := s.judge(r)
 		if j == rowNew {
 			s.remember(r)

@@ -8,9 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,7 +31,7 @@ var goldenEnvelope = Envelope{
 	ObservedUnixMillis: 1782777601250,
 }
 
-func canonicalOf(t testing.TB, payload []byte) []byte {
+func canonicalOf(t *testing.T, payload []byte) []byte {
 	t.Helper()
 	var d fpm.Decoder
 	var p fpm.ForwardPass
@@ -39,7 +39,7 @@ func canonicalOf(t testing.TB, payload []byte) []byte {
 	return d.Canonical(&p)
 }
 
-func rowOf(t testing.TB, payload []byte) string {
+func rowOf(t *testing.T, payload []byte) string {
 	t.Helper()
 	return string(AppendRow(nil, goldenEnvelope, canonicalOf(t, payload)))
 }
@@ -93,7 +93,7 @@ func TestROW_25_FurtherGoldenRows(t *testing.T) {
 }
 
 // pairsOf gives the keys and values of a msgpack map, encoded.
-func pairsOf(t testing.TB, encoded []byte) (keys, values [][]byte) {
+func pairsOf(t *testing.T, encoded []byte) (keys, values [][]byte) {
 	t.Helper()
 	d := msgpack.NewDecoder(bytes.NewReader(encoded))
 	n, err := d.DecodeMapLen()
@@ -116,13 +116,13 @@ func mapOf(keys, values [][]byte) []byte {
 	return encoded
 }
 
-func appendPair(t testing.TB, encoded []byte, key string, value []byte) []byte {
+func appendPair(t *testing.T, encoded []byte, key string, value []byte) []byte {
 	t.Helper()
 	keys, values := pairsOf(t, encoded)
 	return mapOf(append(keys, fpm.AppendString(nil, key)), append(values, value))
 }
 
-func reversed(t testing.TB) []byte {
+func reversed(t *testing.T) []byte {
 	t.Helper()
 	keys, values := pairsOf(t, fpmtest.Golden())
 	slices.Reverse(keys)
@@ -130,7 +130,7 @@ func reversed(t testing.TB) []byte {
 	return mapOf(keys, values)
 }
 
-func withLists(t testing.TB) []byte {
+func withLists(t *testing.T) []byte {
 	t.Helper()
 	keys, values := pairsOf(t, fpmtest.Golden())
 	i := slices.IndexFunc(keys, func(k []byte) bool { return bytes.Contains(k, []byte("scheduled_requests")) })
@@ -186,6 +186,7 @@ func TestROW_2_KeyOrder(t *testing.T) {
 	row := string(AppendRow(nil, Envelope{
 		TimestampMillis: math.MaxUint64, CaptureMode: "full", ObservedUnixMillis: 0,
 	}, []byte{0x80}))
+	//nolint:testifylint // the order counts
 	require.Equal(t, `{"timestamp":18446744073709551615,"event":{"schema":"dynamo.fpm.trace.v1",`+
 		`"source":{"namespace":"","component":"","producer_id":""},"capture_mode":"full","observed_at_unix_ms":0,`+
 		`"fpm":{}}}`+"\n", row)
@@ -244,7 +245,7 @@ func TestROW_10_ObservedTimeIsRoundedDown(t *testing.T) {
 func TestROW_12_IntegersAreExact(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int64{0, 1, -1, 9007199254740993, math.MaxInt64, math.MinInt64} {
-		require.Equal(t, fmt.Sprint(n), string(AppendPayloadJSON(nil, fpm.AppendInt(nil, n))))
+		require.Equal(t, strconv.FormatInt(n, 10), string(AppendPayloadJSON(nil, fpm.AppendInt(nil, n))))
 	}
 	require.Equal(t, "18446744073709551615", string(AppendPayloadJSON(nil, fpm.AppendUint(nil, math.MaxUint64))))
 }
@@ -356,9 +357,9 @@ func requireSameValue(t *testing.T, cursor *fpm.Cursor, decoder *json.Decoder) {
 	case fpm.TokenBool:
 		require.Equal(t, token.Bool, text)
 	case fpm.TokenInt:
-		require.Equal(t, json.Number(fmt.Sprint(token.Int)), text)
+		require.Equal(t, json.Number(strconv.FormatInt(token.Int, 10)), text)
 	case fpm.TokenUint:
-		require.Equal(t, json.Number(fmt.Sprint(token.Uint)), text)
+		require.Equal(t, json.Number(strconv.FormatUint(token.Uint, 10)), text)
 	case fpm.TokenFloat:
 		require.IsType(t, json.Number(""), text)
 		number, err := text.(json.Number).Float64()

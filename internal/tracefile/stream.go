@@ -6,6 +6,7 @@ package tracefile
 import (
 	"container/list"
 	"crypto/sha256"
+	"slices"
 )
 
 // maxStreamText bounds what one stream costs in memory; a longer worker name, which no engine has, stands as its digest.
@@ -109,8 +110,7 @@ func (s *streams) commit() {
 
 // rollback returns to the last commit. Streams that were pushed out since then stay forgotten.
 func (s *streams) rollback() {
-	for i := len(s.journal) - 1; i >= 0; i-- {
-		c := s.journal[i]
+	for _, c := range slices.Backward(s.journal) {
 		element, known := s.seen[c.before.key]
 		switch {
 		case !known:

@@ -103,11 +103,13 @@ func (c *connection) answer(data []byte) *fault {
 	return nil
 }
 
+// write writes a PING or PONG. That the peer has closed is left to the reads that
+// follow, because messages may have arrived before (ZMQ-15).
 func (c *connection) write(b []byte) *fault {
 	if err := c.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return &fault{ReasonWrite, err}
 	}
-	if _, err := c.conn.Write(b); err != nil {
+	if _, err := c.conn.Write(b); err != nil && !isBroken(err) {
 		return &fault{ReasonWrite, err}
 	}
 	return nil

@@ -118,6 +118,11 @@ func TestZMQ3ZF11Versions(t *testing.T) {
 				p.Publish([]byte("x"))
 				b.requireEvents("connect 1", "up")
 				require.Len(t, b.got(), 1)
+				form := zmtptest.SubscribeCommand
+				if v.major == 3 && v.minor == 0 {
+					form = zmtptest.SubscribeMessage
+				}
+				require.Equal(t, zmtptest.ClientGreeting+zmtptest.ClientReady+form, string(p.Received()))
 			})
 		})
 	}
@@ -229,6 +234,9 @@ func TestZMQ7ReadyRefused(t *testing.T) {
 		"ZF-14 value length 7fffffff": {
 			zmtptest.Command("READY", []byte("\x0bSocket-Type\x7f\xff\xff\xffPUB")), ErrProtocol, "2147483647",
 		},
+		"value length one too many": {
+			zmtptest.Command("READY", []byte("\x0bSocket-Type\x00\x00\x00\x04PUB")), ErrProtocol, "4 bytes with 3 left",
+		},
 		"value length ffffffff": {
 			zmtptest.Command("READY", []byte("\x0bSocket-Type\xff\xff\xff\xffPUB")), ErrProtocol, "4294967295",
 		},
@@ -325,9 +333,7 @@ func TestZMQ12ZF8DripDoesNotExtendTheDeadline(t *testing.T) {
 		b.start()
 		p := b.accept()
 		began := time.Now()
-		for i := 0; p.TrySend(pubGreeting[i : i+1]); i++ {
-			time.Sleep(time.Second)
-		}
+		drip(p, pubGreeting)
 		synctest.Wait()
 		require.Equal(t, 5*time.Second, b.at(t, "failed timeout").Sub(began))
 	})

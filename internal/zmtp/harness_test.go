@@ -279,7 +279,17 @@ func sendAll(p *zmtptest.Peer, chunks ...[]byte) {
 	}()
 }
 
-// newTCP gives a running subscriber on real sockets.
+// drip sends one byte per second, as long as the client takes them.
+func drip(p *zmtptest.Peer, b []byte) {
+	for i := range b {
+		if !p.TrySend(b[i : i+1]) {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// newSubscriber gives a subscriber on real sockets.
 func newSubscriber(t *testing.T, cfg Config) *Subscriber {
 	t.Helper()
 	s := NewSubscriber(cfg)

@@ -203,9 +203,7 @@ func TestZMQ27ZF38DrippedMessageIsCut(t *testing.T) {
 		p := b.connect()
 		first := time.Now()
 		message := zmtptest.Message(make([]byte, 100))
-		for i := 0; p.TrySend(message[i : i+1]); i++ {
-			time.Sleep(time.Second)
-		}
+		drip(p, message)
 		synctest.Wait()
 		require.Equal(t, 10*time.Second, b.at(t, "disconnect silent").Sub(first))
 		require.ErrorContains(t, b.lastError(t), "did not complete a message within 10s")
@@ -234,9 +232,7 @@ func TestZMQ27DrippedCommandIsCut(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		first := time.Now()
 		command := zmtptest.Command("SLOW", make([]byte, 100))
-		for i := 0; p.TrySend(command[i : i+1]); i++ {
-			time.Sleep(time.Second)
-		}
+		drip(p, command)
 		synctest.Wait()
 		require.Equal(t, 10*time.Second, b.at(t, "disconnect silent").Sub(first))
 	})
@@ -254,6 +250,19 @@ func TestZMQ27EachMessageHasItsOwnTime(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Len(t, b.got(), 10)
+		b.requireEvents("connect 1", "up")
+	})
+}
+
+func TestZMQ27EachCommandHasItsOwnTime(t *testing.T) {
+	inBubble(t, Config{}, func(b *bubble) {
+		p := b.connect()
+		pong := zmtptest.Pong("")
+		p.Send(pong[:1])
+		for range 10 { // the end of one and the start of the next in each segment
+			time.Sleep(8 * time.Second)
+			p.Send(append(bytes.Clone(pong[1:]), pong[0]))
+		}
 		b.requireEvents("connect 1", "up")
 	})
 }
@@ -364,6 +373,7 @@ func TestZMQ37ZF32PausedPublisherThatAnswersPing(t *testing.T) {
 		t := b.t
 		p := b.connect()
 		b.forget()
+		began := time.Now()
 		for answered := 0; answered < 20; { // 60 s
 			time.Sleep(time.Second)
 			if n := strings.Count(string(p.Received()), ping); n > answered {
@@ -373,6 +383,7 @@ func TestZMQ37ZF32PausedPublisherThatAnswersPing(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Empty(t, b.all(), "no status event")
+		require.Less(t, time.Since(began), 90*time.Second, "asked again 3 s after each answer")
 	})
 }
 

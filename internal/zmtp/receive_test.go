@@ -139,6 +139,21 @@ func TestZMQ15ZMQ28MessagesBeforeTheEndComeFirst(t *testing.T) {
 	}
 }
 
+func TestZMQ15MessagesOfAPeerThatTakesNoPongComeFirst(t *testing.T) {
+	server := zmtptest.ListenTCP(t)
+	s := newSubscriber(t, Config{})
+	gate := make(chan struct{})
+	r := &recorder{onMessage: func(*Message) { <-gate }}
+	require.NoError(t, s.Add(mustParse(t, server.Endpoint()), r))
+	p := server.Accept()
+	p.Handshake()
+	p.Send(slices.Concat(zmtptest.Message([]byte("first")), bytes.Repeat(zmtptest.Ping(0, ""), 50), zmtptest.Message([]byte("last"))))
+	p.Close() // each PONG meets a closed socket
+	close(gate)
+	r.waitMessages(t, 2)
+	require.Eventually(t, func() bool { return r.count("disconnect closed")+r.count("disconnect reset") == 1 }, eventually, time.Millisecond)
+}
+
 func TestZMQ16ReceiveTimeIsThatOfTheRead(t *testing.T) {
 	inBubble(t, Config{}, func(b *bubble) {
 		t := b.t
