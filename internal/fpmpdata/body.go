@@ -77,8 +77,8 @@ func putValue(cursor *fpm.Cursor, into pcommon.Value) {
 }
 
 // AppendBody gives the msgpack form of a log body: a map body is appended to
-// dst, a bytes body is returned as it is (a view of the pdata, dst untouched).
-// ok is false when the body is neither, or nested deeper than any payload.
+// dst, a bytes body is returned as it is, in memory of its own (pdata gives no
+// view), with dst untouched. ok is false when the body is neither, or nested deeper than any payload.
 // The result has yet to pass the decoder.
 func AppendBody(dst []byte, body pcommon.Value) (payload []byte, ok bool) {
 	switch body.Type() {

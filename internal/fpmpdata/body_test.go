@@ -100,7 +100,7 @@ func TestROW_27_BodiesThatAreNoPayload(t *testing.T) {
 	}
 }
 
-func TestAppendBodyOfBytesIsAView(t *testing.T) {
+func TestAppendBodyOfBytes(t *testing.T) {
 	body := pcommon.NewValueBytes()
 	body.Bytes().FromRaw(fpmtest.Golden())
 	dst := []byte("kept")

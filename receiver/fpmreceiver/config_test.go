@@ -82,6 +82,15 @@ func TestConfigEndpoints_STR_10_FR_32(t *testing.T) {
 	require.Equal(t, LogsConfig{Body: "msgpack", Heartbeats: "drop"}, cfg.Logs)
 }
 
+func TestConfigSignals(t *testing.T) {
+	cfg, err := load(t, "signals")
+	require.NoError(t, err)
+	require.Equal(t, MetricsConfig{
+		Interval: time.Second, IdleAfter: 0, StaleAfter: 10 * time.Second, Histogram: "exponential", Buckets: []float64{0.1, 1},
+	}, cfg.Metrics)
+	require.Equal(t, TracesConfig{Window: time.Minute, MaxSpans: 10, MinDuration: time.Millisecond}, cfg.Traces)
+}
+
 // Each fault is named with its key and value, all of them at once (COL-45).
 func TestConfigFaults(t *testing.T) {
 	for name, want := range map[string][]string{
@@ -107,6 +116,16 @@ func TestConfigFaults(t *testing.T) {
 			`logs::body must be one of [map msgpack] (got "json")`,
 			`logs::heartbeats must be one of [keep drop] (got "maybe")`,
 		},
+		"bad_signals": {
+			"metrics::idle_after must not be negative (got -1s)",
+			"metrics::stale_after must be at least metrics::interval, 10s (got 5s)",
+			`metrics::histogram must be one of [explicit exponential] (got "linear")`,
+			"metrics::buckets must be seconds greater than 0, in ascending order (got [1 1])",
+			"traces::window must be greater than 0 (got 0s)",
+			"traces::max_spans must be at least 2, a pass and the root of its trace (got 1)",
+			"traces::min_duration must not be negative (got -1ms)",
+		},
+		"bad_buckets":     {"metrics::interval must be greater than 0 (got 0s)"},
 		"bad_queue_bytes": {"queue::max_bytes must hold at least one message of max_message_size, 2MiB (got 1MiB)"},
 		"bad_size_text":   {"max_message_size", "many"},
 		"typo_endpoint":   {"has invalid keys: endpiont"},
