@@ -52,7 +52,7 @@ func TestCursorAllocatesNothing(t *testing.T) {
 	payload := withRequestLists(t, 98)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		c := NewCursor(payload)
-		for c.Next().Kind != TokenEnd { //nolint:revive // walking is all
+		for c.Next().Kind != TokenEnd {
 		}
 	}))
 }

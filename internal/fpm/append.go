@@ -26,7 +26,7 @@ func appendContainerHeader(dst []byte, n int, fix, mark16, mark32 byte) []byte {
 	case n <= fixLengthBits:
 		return append(dst, fix|byte(n)) //nolint:gosec // at most 15
 	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(dst, mark16), uint16(n)) //nolint:gosec // checked
+		return binary.BigEndian.AppendUint16(append(dst, mark16), uint16(n))
 	default:
 		return binary.BigEndian.AppendUint32(append(dst, mark32), uint32(n)) //nolint:gosec // see above
 	}
@@ -46,9 +46,9 @@ func appendStringHeader(dst []byte, n int) []byte {
 	case n <= fixStrLengthBits:
 		return append(dst, markFixStr|byte(n)) //nolint:gosec // at most 31
 	case n <= math.MaxUint8:
-		return append(dst, markStr8, byte(n)) //nolint:gosec // checked
+		return append(dst, markStr8, byte(n))
 	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(dst, markStr16), uint16(n)) //nolint:gosec // checked
+		return binary.BigEndian.AppendUint16(append(dst, markStr16), uint16(n))
 	default:
 		return binary.BigEndian.AppendUint32(append(dst, markStr32), uint32(n)) //nolint:gosec // see above
 	}

@@ -180,14 +180,14 @@ func (c *Cursor) ext(n uint64) Token {
 
 func (c *Cursor) container(kind TokenKind, width int) Token {
 	n, ok := c.number(width)
-	if !ok || n > uint64(len(c.src)-c.pos) {
+	if !ok || n > uint64(len(c.src)-c.pos) { //nolint:gosec // never negative
 		return c.end()
 	}
 	return Token{Kind: kind, Len: int(n)} //nolint:gosec // at most len(c.src)
 }
 
 func (c *Cursor) bytes(kind TokenKind, n uint64) Token {
-	if n > uint64(len(c.src)-c.pos) {
+	if n > uint64(len(c.src)-c.pos) { //nolint:gosec // never negative
 		return c.end()
 	}
 	start := c.pos

@@ -128,3 +128,34 @@ func measure(b *testing.B, payload []byte, decode func() error) {
 		}
 	}
 }
+
+// A guard against decay, not a measurement: ours is several times as fast as the library (PERF-49).
+func TestDecodeIsFasterThanLibrary(t *testing.T) {
+	pass := busyPass()
+	payload := AppendPayload(nil, &pass)
+	var (
+		ours    Decoder
+		view    ForwardPass
+		library libraryPass
+	)
+	r, d := bytes.NewReader(nil), msgpack.NewDecoder(nil)
+	var ratio float64
+	for range 10 {
+		oursTakes := fastest(20, func() {
+			for range 200 {
+				require.NoError(t, ours.Decode(payload, 0, &view))
+			}
+		})
+		libraryTakes := fastest(20, func() {
+			for range 200 {
+				r.Reset(payload)
+				d.Reset(r)
+				require.NoError(t, d.Decode(&library))
+			}
+		})
+		if ratio = float64(libraryTakes) / float64(oursTakes); ratio > 2 {
+			return
+		}
+	}
+	require.Greater(t, ratio, 2.0)
+}

@@ -18,11 +18,11 @@ const (
 	keyQueuedRequests    = "queued_requests"
 
 	keyNumPrefillRequests = "num_prefill_requests"
-	keySumPrefillTokens   = "sum_prefill_tokens"
+	keySumPrefillTokens   = "sum_prefill_tokens" //nolint:gosec // no credentials
 	keyVarPrefillLength   = "var_prefill_length"
-	keySumPrefillKVTokens = "sum_prefill_kv_tokens"
+	keySumPrefillKVTokens = "sum_prefill_kv_tokens" //nolint:gosec // no credentials
 	keyNumDecodeRequests  = "num_decode_requests"
-	keySumDecodeKVTokens  = "sum_decode_kv_tokens"
+	keySumDecodeKVTokens  = "sum_decode_kv_tokens" //nolint:gosec // no credentials
 	keyVarDecodeKVTokens  = "var_decode_kv_tokens"
 )
 
@@ -61,38 +61,45 @@ const (
 	requestUnknown requestField = 255
 )
 
-// topField finds a key of the payload map. Length and first letter leave one candidate, so that one comparison settles it
-// and no string is made of the key.
+// topField finds a key of the payload map. It makes no string of the key.
 func topField(key []byte) field {
-	f, name := fieldUnknown, ""
 	switch len(key) {
 	case len(keyVersion):
-		f, name = fieldVersion, keyVersion
-		if key[0] == 'd' {
-			f, name = fieldDPRank, keyDPRank
+		switch string(key) {
+		case keyVersion:
+			return fieldVersion
+		case keyDPRank:
+			return fieldDPRank
 		}
 	case len(keyWorkerID):
-		f, name = fieldWorkerID, keyWorkerID
-		if key[1] == 'a' {
-			f, name = fieldWallTime, keyWallTime
+		switch string(key) {
+		case keyWorkerID:
+			return fieldWorkerID
+		case keyWallTime:
+			return fieldWallTime
 		}
 	case len(keyCounterID):
-		f, name = fieldCounterID, keyCounterID
+		if string(key) == keyCounterID {
+			return fieldCounterID
+		}
 	case len(keyTimingScope):
-		f, name = fieldTimingScope, keyTimingScope
+		if string(key) == keyTimingScope {
+			return fieldTimingScope
+		}
 	case len(keyScheduledRequests):
-		f, name = fieldScheduled, keyScheduledRequests
+		if string(key) == keyScheduledRequests {
+			return fieldScheduled
+		}
 	case len(keyQueuedRequests):
-		f, name = fieldQueued, keyQueuedRequests
+		if string(key) == keyQueuedRequests {
+			return fieldQueued
+		}
 	}
-	if string(key) != name {
-		return fieldUnknown
-	}
-	return f
+	return fieldUnknown
 }
 
 // findRequestField finds a key of scheduled_requests; all but sum_prefill_kv_tokens are known in queued_requests too
-// (STR-33).
+// (STR-33). The keys are too long to be compared inline, so length and first letter leave one candidate to compare.
 func findRequestField(key []byte) requestField {
 	f, name := requestUnknown, ""
 	switch len(key) {

@@ -158,7 +158,7 @@ func (s *scan) container(pos int, m byte, level, elementBytes int) (n, next int,
 	if declared*uint64(elementBytes) > uint64(len(s.src)-pos) { //nolint:gosec // 1 or 2
 		return 0, 0, ReasonTruncated
 	}
-	return int(declared), pos, 0 //nolint:gosec // at most len(s.src)
+	return int(declared), pos, 0
 }
 
 // key reads the string that a key has to be (STR-38). Its text is src[start:end]; whether it is UTF-8 is not looked at.
@@ -199,10 +199,10 @@ func (s *scan) text(pos int, m byte) (start, end int, r Reason) {
 			return 0, 0, r
 		}
 	}
-	if n > uint64(len(s.src)-pos) {
+	if n > uint64(len(s.src)-pos) { //nolint:gosec // never negative
 		return 0, 0, ReasonTruncated
 	}
-	return pos, pos + int(n), 0 //nolint:gosec // at most len(s.src)
+	return pos, pos + int(n), 0
 }
 
 func (s *scan) skipString(pos int, m byte) (int, Reason) {

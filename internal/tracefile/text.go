@@ -3,6 +3,8 @@
 
 package tracefile
 
+import "encoding/binary"
+
 const hexDigits = "0123456789abcdef"
 
 // escapes holds what stands after the backslash of a byte that has to be escaped, 'u' for the long form (ROW-18).
@@ -19,19 +21,54 @@ var escapes = func() (table [256]byte) {
 // as it is, so s has to be valid UTF-8 for the row to be (the decoder sees to it).
 func appendText[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
-	clean := 0 // s[clean:i] needs no escape
+	start := len(dst)
+	dst = append(dst, s...)
+	if !isPlain(dst[start:]) {
+		dst = appendEscaped(dst[:start], s)
+	}
+	return append(dst, '"')
+}
+
+func appendEscaped[T string | []byte](dst []byte, s T) []byte {
+	plain := 0 // s[plain:i] needs no escape
 	for i := range len(s) {
 		escape := escapes[s[i]]
 		if escape == 0 {
 			continue
 		}
-		dst = append(dst, s[clean:i]...)
+		dst = append(dst, s[plain:i]...)
 		dst = append(dst, '\\', escape)
 		if escape == 'u' {
 			dst = append(dst, '0', '0', hexDigits[s[i]>>4], hexDigits[s[i]&0xf])
 		}
-		clean = i + 1
+		plain = i + 1
 	}
-	dst = append(dst, s[clean:]...)
-	return append(dst, '"')
+	return append(dst, s[plain:]...)
+}
+
+// Eight bytes at a time: the lowest bits, the highest bits, and the bytes to look for.
+const (
+	eachByte    = 0x0101010101010101
+	highBits    = 0x80 * eachByte
+	quotes      = '"' * eachByte
+	backslashes = '\\' * eachByte
+	spaces      = ' ' * eachByte
+)
+
+// isPlain says whether nothing in s has to be escaped. Keys and most values are, and this is most of the work of a row.
+func isPlain(s []byte) bool {
+	for len(s) >= 8 {
+		x := binary.LittleEndian.Uint64(s)
+		q, b := x^quotes, x^backslashes
+		if ((x-spaces)&^x|(q-eachByte)&^q|(b-eachByte)&^b)&highBits != 0 {
+			return false
+		}
+		s = s[8:]
+	}
+	for _, c := range s {
+		if escapes[c] != 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -365,6 +365,16 @@ func TestZMQ55EventsAndBytes(t *testing.T) {
 	})
 	inBubble(t, Config{}, func(b *bubble) {
 		t := b.t
+		p := b.connect()
+		p.Send(append(zmtptest.Ping(0, ""), 0x80))
+		p.WaitClosed()
+		synctest.Wait()
+		bytes, pings := b.io()
+		require.Equal(t, len(pubGreeting)+len(pubReady)+10, bytes, "those of the last read too")
+		require.Equal(t, 1, pings)
+	})
+	inBubble(t, Config{}, func(b *bubble) {
+		t := b.t
 		b.start()
 		sendAll(b.accept(), []byte("HTTP/1.1 400"))
 		synctest.Wait()

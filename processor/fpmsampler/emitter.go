@@ -47,7 +47,7 @@ func newEmitter[T item[T]](s *state[T], r recorder, logger *zap.Logger, send fun
 }
 
 func (e *emitter[T]) start() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // called by stop
 	e.cancel = cancel
 	now := time.Now()
 	e.state.start(now)
@@ -62,7 +62,7 @@ func (e *emitter[T]) run(ctx context.Context) {
 	for {
 		last := e.wait(timer)
 		if last != nil {
-			e.emitLast(last)
+			e.emitLast(last) //nolint:contextcheck // its deadline is that of the shutdown
 			return
 		}
 		e.emitTick(ctx)

@@ -212,6 +212,27 @@ func TestSMP11NeighborsShareTheirResource(t *testing.T) {
 	})
 }
 
+func TestSMP25ScopesOfOneResourceStayApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs, traces := new(consumertest.LogsSink), new(consumertest.TracesSink)
+		lp, tp := startLogs(t, testConfig(), logs), startTraces(t, testConfig(), traces)
+		for i, name := range []string{"first", "second"} {
+			ld, td := logsOf(rank(int64(i), 1)), tracesOf(rank(int64(i), 1))
+			ld.ResourceLogs().At(0).ScopeLogs().At(0).Scope().SetName(name)
+			td.ResourceSpans().At(0).ScopeSpans().At(0).Scope().SetName(name)
+			require.NoError(t, lp.ConsumeLogs(t.Context(), ld))
+			require.NoError(t, tp.ConsumeTraces(t.Context(), td))
+		}
+		tick()
+		require.Equal(t, 1, logs.AllLogs()[0].ResourceLogs().Len())
+		require.Equal(t, 1, traces.AllTraces()[0].ResourceSpans().Len())
+		for i, name := range []string{"first", "second"} {
+			require.Equal(t, name, logs.AllLogs()[0].ResourceLogs().At(0).ScopeLogs().At(i).Scope().Name())
+			require.Equal(t, name, traces.AllTraces()[0].ResourceSpans().At(0).ScopeSpans().At(i).Scope().Name())
+		}
+	})
+}
+
 func TestSMP23OtherItemsPassAtOnceAndUntouched(t *testing.T) {
 	for _, mode := range []string{"sampled", "full"} {
 		t.Run(mode, func(t *testing.T) {
@@ -307,7 +328,8 @@ func TestSMP23ErrorOfOtherItemsReachesTheSender(t *testing.T) {
 }
 
 func TestSMP17FullPassesEverythingInArrivalOrder(t *testing.T) {
-	onBothSignals(t, configOf("full"), func(t *testing.T, r *rig) {
+	onBothSignals(t, configOf("full"), func(r *rig) {
+		t := r.t
 		r.send(rank(1, 7), rank(0, 7), rank(1, 7))
 		r.send(rank(1, 6))
 		require.Equal(t, []string{"1:7 0:7 1:7", "1:6"}, r.passes())

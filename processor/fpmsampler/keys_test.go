@@ -83,7 +83,8 @@ func TestSMP3InstanceIDTakesThePlaceOfTheWorkerID(t *testing.T) {
 }
 
 func TestSMP3TwoEndpointsWithEmptyWorkerIDsAreTwoKeys(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.send(pass{instance: "10.0.0.1:20380", counter: 1}, pass{instance: "10.0.0.2:20380", counter: 2})
 		tick()
 		require.Equal(t, []string{"0:1 0:2"}, r.passes())
@@ -94,7 +95,8 @@ func TestSMP4EqualWorkersNeverSuppressEachOther(t *testing.T) {
 	same := []pass{rank(0, 7), rank(1, 7), rank(0, 7), rank(0, 7)}
 	same[2].component = "prefill"
 	same[3].namespace = "other"
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		for range 2 {
 			r.send(same...)
 			tick()
@@ -185,7 +187,8 @@ func TestSMP19OnePendingRecordAKey(t *testing.T) {
 func TestSMP20KeyWithoutArrivalForIdleTTLIsForgotten(t *testing.T) {
 	cfg := testConfig()
 	cfg.IdleTTL = time.Second
-	onBothSignals(t, cfg, func(t *testing.T, r *rig) {
+	onBothSignals(t, cfg, func(r *rig) {
+		t := r.t
 		r.send(rank(0, 5), rank(1, 5))
 		for range 9 { // suppressed arrivals keep rank 1 alive
 			tick()
@@ -309,7 +312,7 @@ func TestSMP21KeysOnTheirWayAreNotEvicted(t *testing.T) {
 // The idle keys stay in the order of their last arrivals whatever happens.
 func TestSMP21IdleOrderIsThatOfTheLastArrivals(t *testing.T) {
 	s := newLogState(testConfig())
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a repeatable walk
+	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Now()
 	var away []outgoing[plog.LogRecord]
 	for range 5000 {

@@ -45,7 +45,7 @@ func newSampler[T item[T]](
 
 // Start starts the ticks. The first one comes a whole interval later (SMP-9).
 func (s *sampler[T]) Start(context.Context, component.Host) error {
-	s.emitter.start()
+	s.emitter.start() //nolint:contextcheck // the context of Start ends with it (COL-49)
 	return nil
 }
 

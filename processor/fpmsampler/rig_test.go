@@ -253,7 +253,7 @@ func tick() {
 
 // onBothSignals runs a test on a fake clock, with logs and with traces (SMP-22).
 // The rig is started before it and stopped after it.
-func onBothSignals(t *testing.T, cfg *Config, test func(t *testing.T, r *rig)) {
+func onBothSignals(t *testing.T, cfg *Config, test func(r *rig)) {
 	t.Helper()
 	for _, signal := range []string{"logs", "traces"} {
 		t.Run(signal, func(t *testing.T) {
@@ -262,7 +262,7 @@ func onBothSignals(t *testing.T, cfg *Config, test func(t *testing.T, r *rig)) {
 				r.start()
 				// The error of a shutdown is the subject of its own tests.
 				t.Cleanup(func() { _ = r.Shutdown(context.Background()) })
-				test(t, r)
+				test(r)
 			})
 		})
 	}

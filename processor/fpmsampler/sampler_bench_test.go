@@ -65,14 +65,13 @@ func count(ld plog.Logs, next int64) int64 {
 	return next
 }
 
-func benchProcessor(b *testing.B, cfg *Config) (processor.Logs, *componenttest.Telemetry) {
+func benchProcessor(b *testing.B, cfg *Config) processor.Logs {
 	b.Helper()
-	tel := componenttest.NewTelemetry()
 	set := processortest.NewNopSettings(metadata.Type)
-	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.TelemetrySettings = componenttest.NewTelemetry().NewTelemetrySettings()
 	p, err := NewFactory().CreateLogs(b.Context(), set, cfg, consumertest.NewNop())
 	require.NoError(b, err)
-	return p, tel
+	return p
 }
 
 // BenchmarkSampledIngest is the cost of an arriving batch between two ticks.
@@ -80,7 +79,7 @@ func BenchmarkSampledIngest(b *testing.B) {
 	for _, records := range []int{8, 512} {
 		b.Run(strconv.Itoa(records), func(b *testing.B) {
 			cfg := testConfig()
-			p, _ := benchProcessor(b, cfg)
+			p := benchProcessor(b, cfg)
 			s := p.(*sampledLogs)
 			ld := benchLogs(records)
 			counter := int64(0)
@@ -104,7 +103,7 @@ func BenchmarkSampledIngest(b *testing.B) {
 // BenchmarkSampledSuppressed is the cost of records that did not change.
 func BenchmarkSampledSuppressed(b *testing.B) {
 	const records = 512
-	p, _ := benchProcessor(b, testConfig())
+	p := benchProcessor(b, testConfig())
 	s := p.(*sampledLogs)
 	ld := benchLogs(records)
 	require.NoError(b, p.ConsumeLogs(b.Context(), ld))
@@ -124,7 +123,7 @@ func BenchmarkSampledSuppressed(b *testing.B) {
 // BenchmarkTick is the emission of one tick of 256 keys.
 func BenchmarkTick(b *testing.B) {
 	const keys = 256
-	p, _ := benchProcessor(b, testConfig())
+	p := benchProcessor(b, testConfig())
 	s := p.(*sampledLogs)
 	passes := make([]pass, keys)
 	for i := range passes {
@@ -148,7 +147,7 @@ func BenchmarkTick(b *testing.B) {
 // BenchmarkFull is the cost of the stamp.
 func BenchmarkFull(b *testing.B) {
 	const records = 512
-	p, _ := benchProcessor(b, configOf("full"))
+	p := benchProcessor(b, configOf("full"))
 	ld := benchLogs(records)
 	b.ReportAllocs()
 	b.SetBytes(records)

@@ -18,7 +18,8 @@ import (
 )
 
 func TestSMP5NewestByArrivalReplacesWhateverItsCounter(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.send(rank(0, 7))
 		r.send(rank(0, 5))
 		tick()
@@ -28,7 +29,8 @@ func TestSMP5NewestByArrivalReplacesWhateverItsCounter(t *testing.T) {
 }
 
 func TestSMP5ReplacementWithinOneBatch(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.send(rank(0, 7), rank(1, 1), rank(0, 8), rank(0, 5))
 		tick()
 		require.Equal(t, []string{"0:5 1:1"}, r.passes())
@@ -39,7 +41,8 @@ func TestSMP5ReplacementWithinOneBatch(t *testing.T) {
 }
 
 func TestSMP6OnlyTheLastEmittedCounterIsSuppressed(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.send(rank(0, 5))
 		tick() // emits 5
 		r.send(rank(0, 5))
@@ -58,7 +61,8 @@ func TestSMP6OnlyTheLastEmittedCounterIsSuppressed(t *testing.T) {
 }
 
 func TestSMP7AndSMP8EveryPendingKeyOnceAtTheTick(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.send(rank(0, 1), rank(1, 1))
 		time.Sleep(99 * time.Millisecond)
 		synctest.Wait()
@@ -94,7 +98,8 @@ func TestSMP9TicksAreKeptOnTheMonotonicClock(t *testing.T) {
 
 func TestSMP10LateTickDelaysTheFollowing(t *testing.T) {
 	cfg := createDefaultConfig().(*Config) // 5 s
-	onBothSignals(t, cfg, func(t *testing.T, r *rig) {
+	onBothSignals(t, cfg, func(r *rig) {
+		t := r.t
 		r.setDecide(func(context.Context) error {
 			if time.Since(r.began) == 10*time.Second {
 				time.Sleep(12 * time.Second) // keeps the 15 s tick until 22 s
@@ -153,7 +158,8 @@ func TestSMP11KeyOrder(t *testing.T) {
 	for i := range ordered {
 		ordered[i].counter = int64(i)
 	}
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		for round := range 5 {
 			shuffled := slices.Clone(ordered)
 			rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
@@ -174,7 +180,8 @@ func TestSMP11KeyOrder(t *testing.T) {
 func TestSMP12ArrivalTogetherWithATickBelongsToTheNext(t *testing.T) {
 	// Both wake at the same fake instant, in any order; several rounds let both
 	// orders happen.
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		for i := range int64(50) {
 			time.Sleep(100 * time.Millisecond)
 			r.send(rank(0, i))
@@ -200,7 +207,8 @@ func TestSMP12ShutdownGoesBeforeTheTick(t *testing.T) {
 }
 
 func TestSMP13OnlyAcceptanceMovesTheLastEmittedCounter(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.setDecide(func(context.Context) error { return errors.New("full") })
 		r.send(rank(0, 5))
 		tick()
@@ -214,7 +222,8 @@ func TestSMP13OnlyAcceptanceMovesTheLastEmittedCounter(t *testing.T) {
 }
 
 func TestSMP13CounterOnItsWayIsNotTakenAgain(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.setDecide(func(context.Context) error {
 			time.Sleep(50 * time.Millisecond)
 			return nil
@@ -231,7 +240,8 @@ func TestSMP13CounterOnItsWayIsNotTakenAgain(t *testing.T) {
 }
 
 func TestSMP14RefusedTickIsDroppedAndTheSamplerGoesOn(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.setDecide(func(context.Context) error { return errors.New("full") })
 		r.send(rank(0, 1), rank(1, 1))
 		tick()
@@ -247,7 +257,8 @@ func TestSMP14RefusedTickIsDroppedAndTheSamplerGoesOn(t *testing.T) {
 }
 
 func TestSMP16WorkedExample(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.send(rank(0, 1))
 		r.send(rank(0, 2))
 		r.send(rank(1, 1))
@@ -261,7 +272,8 @@ func TestSMP16WorkedExample(t *testing.T) {
 
 func TestSMP18IdleRankYieldsOneRecordAnInterval(t *testing.T) {
 	cfg := createDefaultConfig().(*Config) // 5 s
-	onBothSignals(t, cfg, func(t *testing.T, r *rig) {
+	onBothSignals(t, cfg, func(r *rig) {
+		t := r.t
 		for i := range int64(30) { // one heartbeat a second
 			time.Sleep(time.Second)
 			r.send(rank(0, i))
@@ -275,7 +287,8 @@ func TestSMP18IdleRankYieldsOneRecordAnInterval(t *testing.T) {
 func TestSMP7RecordsOfABusyKey(t *testing.T) {
 	cfg := testConfig()
 	cfg.Interval = 50 * time.Millisecond
-	onBothSignals(t, cfg, func(t *testing.T, r *rig) {
+	onBothSignals(t, cfg, func(r *rig) {
+		t := r.t
 		for i := range int64(1000) {
 			r.send(rank(0, i))
 			time.Sleep(10 * time.Millisecond)

@@ -14,7 +14,8 @@ import (
 )
 
 func TestSMP15ShutdownEmitsEveryPendingRecordOnce(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.send(rank(10, 1), rank(2, 1))
 		tick()
 		r.send(rank(10, 2), rank(2, 1), rank(1, 1)) // rank 2 is suppressed
@@ -46,7 +47,8 @@ func TestSMP15ShutdownSendsAServedTickBeforeTheRest(t *testing.T) {
 }
 
 func TestSMP15ShutdownWaitsForTheEmissionUnderWay(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.setDecide(func(context.Context) error {
 			time.Sleep(30 * time.Millisecond)
 			return nil
@@ -68,7 +70,8 @@ func TestSMP15ShutdownHonorsItsDeadline(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.setDecide(untilCanceled)
 		r.send(rank(0, 1), rank(1, 1))
 		tick() // both are stuck
@@ -91,7 +94,8 @@ func TestSMP15ShutdownHonorsItsDeadline(t *testing.T) {
 
 // The next component may ignore its context: the shutdown returns nevertheless.
 func TestSMP15ShutdownDoesNotHangOnAComponentThatDoes(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.setDecide(func(context.Context) error {
 			time.Sleep(time.Hour)
 			return nil
@@ -111,7 +115,8 @@ func TestSMP15ShutdownDoesNotHangOnAComponentThatDoes(t *testing.T) {
 }
 
 func TestSMP15ExpiredDeadlineSendsNothing(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.send(rank(0, 1), rank(1, 1))
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -124,7 +129,8 @@ func TestSMP15ExpiredDeadlineSendsNothing(t *testing.T) {
 
 // COL-52: with nothing left to send, an ended context is no error.
 func TestSMP15ExpiredDeadlineWithNothingPending(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		require.NoError(t, r.Shutdown(ctx))
@@ -132,7 +138,8 @@ func TestSMP15ExpiredDeadlineWithNothingPending(t *testing.T) {
 }
 
 func TestSMP15RefusalAtShutdownIsADownstreamDrop(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.setDecide(func(context.Context) error { return errors.New("full") })
 		r.send(rank(0, 1))
 		r.stop()
@@ -142,7 +149,8 @@ func TestSMP15RefusalAtShutdownIsADownstreamDrop(t *testing.T) {
 }
 
 func TestSMP15ArrivalsAfterShutdownAreCounted(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.stop()
 		r.send(rank(0, 1))
 		require.EqualValues(t, 1, r.count("dropped", "shutdown"))
@@ -152,7 +160,8 @@ func TestSMP15ArrivalsAfterShutdownAreCounted(t *testing.T) {
 
 // Senders that go on during the last emission can't keep the shutdown going.
 func TestSMP15ArrivalsDuringTheLastEmissionAreCounted(t *testing.T) {
-	onBothSignals(t, testConfig(), func(t *testing.T, r *rig) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
 		r.setDecide(func(context.Context) error {
 			r.send(rank(1, 1))
 			return nil
@@ -180,7 +189,8 @@ func TestShutdownWithoutStart(t *testing.T) {
 func TestRestartWithTheSameConfig(t *testing.T) {
 	cfg := testConfig()
 	for range 2 {
-		onBothSignals(t, cfg, func(t *testing.T, r *rig) {
+		onBothSignals(t, cfg, func(r *rig) {
+			t := r.t
 			r.send(rank(0, 1))
 			r.stop()
 			require.Equal(t, []string{"0:1"}, r.passes())

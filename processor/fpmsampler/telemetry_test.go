@@ -33,7 +33,8 @@ func droppedPoint(reason string, value int64) metricdata.DataPoint[int64] {
 func TestCOL75OwnMetrics(t *testing.T) {
 	cfg := testConfig()
 	cfg.IdleTTL = time.Second
-	onBothSignals(t, cfg, func(t *testing.T, r *rig) {
+	onBothSignals(t, cfg, func(r *rig) {
+		t := r.t
 		r.send(rank(0, 1), rank(0, 2), rank(1, 1)) // one replaced
 		tick()                                     // two out
 		r.send(rank(0, 2))                         // suppressed
@@ -76,7 +77,7 @@ func TestCOL75DroppedAtMaxKeys(t *testing.T) {
 // A cause that lasts makes one log line a minute, not one a tick.
 func TestLogLinesAreBounded(t *testing.T) {
 	core, lines := observer.New(zapcore.WarnLevel)
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
 		e := newEmitter(newLogState(testConfig()), recorder{}, zap.New(core), nil)
 		for range 1000 {
 			e.warn(errors.New("full"), 3)

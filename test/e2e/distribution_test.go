@@ -115,6 +115,7 @@ exporters:
     import: github.com/otelcol-fpm/otelcol-fpm/exporter/fpmtraceexporter
   - gomod: go.opentelemetry.io/collector/exporter/debugexporter v0.165.0
 providers:
+  - gomod: go.opentelemetry.io/collector/confmap/provider/envprovider v1.71.0
   - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider v1.71.0
 replaces:
   - github.com/otelcol-fpm/otelcol-fpm => %[2]s
