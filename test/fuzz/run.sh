@@ -11,6 +11,6 @@ only=${2:-.}
 grep -rl --include='*_test.go' '^func Fuzz' . --exclude-dir=dist | xargs -n1 dirname | sort -u | while read -r dir; do
 	grep -ho '^func Fuzz[A-Za-z0-9_]*' "$dir"/*_test.go | sed 's/^func //' | grep -E "$only" | while read -r target; do
 		echo "== $dir $target ($time)"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$dir" </dev/null
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 1s "$dir" </dev/null
 	done
 done
