@@ -58,9 +58,9 @@ func appendStringHeader(dst []byte, n int) []byte {
 func AppendBinary(dst, b []byte) []byte {
 	switch n := len(b); {
 	case n <= math.MaxUint8:
-		dst = append(dst, markBin8, byte(n)) //nolint:gosec // checked
+		dst = append(dst, markBin8, byte(n))
 	case n <= math.MaxUint16:
-		dst = binary.BigEndian.AppendUint16(append(dst, markBin16), uint16(n)) //nolint:gosec // checked
+		dst = binary.BigEndian.AppendUint16(append(dst, markBin16), uint16(n))
 	default:
 		dst = binary.BigEndian.AppendUint32(append(dst, markBin32), uint32(n)) //nolint:gosec // see above
 	}

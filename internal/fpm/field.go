@@ -23,7 +23,7 @@ const (
 	keySumPrefillKVTokens = "sum_prefill_kv_tokens" //nolint:gosec // no credentials
 	keyNumDecodeRequests  = "num_decode_requests"
 	keySumDecodeKVTokens  = "sum_decode_kv_tokens" //nolint:gosec // no credentials
-	keyVarDecodeKVTokens  = "var_decode_kv_tokens"
+	keyVarDecodeKVTokens  = "var_decode_kv_tokens" //nolint:gosec // no credentials
 )
 
 // field is a known field, numbered in the order of the wire table, which is the order of judgment.

@@ -232,7 +232,7 @@ func (s *scan) skipBytes(pos int, m byte) (int, Reason) {
 	if r != 0 {
 		return 0, r
 	}
-	if n > uint64(len(s.src)-pos) {
+	if n > uint64(len(s.src)-pos) { //nolint:gosec // never negative
 		return 0, ReasonTruncated
 	}
 	return pos + int(n), 0 //nolint:gosec // at most len(s.src)
