@@ -58,7 +58,7 @@ type delivery[T item] struct {
 }
 
 func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.Context, []T) error) *delivery[T] {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // shutdown cancels
 	return &delivery[T]{
 		batch:   cfg.Batch,
 		consume: consume, initialRetry: retry,

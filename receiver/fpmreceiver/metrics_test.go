@@ -5,6 +5,7 @@ package fpmreceiver
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -169,11 +170,8 @@ func never(t *testing.T, sink *consumertest.MetricsSink) {
 	}
 }
 
-func attributesOf(attributes pcommon.Map) (text string) {
-	for k, v := range attributes.All() {
-		text += k + v.AsString()
-	}
-	return text
+func attributesOf(attributes pcommon.Map) string {
+	return fmt.Sprint(attributes.AsRaw())
 }
 
 // FR-19: endless new workers, with nobody taking the metrics: memory stays flat.
