@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +100,7 @@ func fpmgen(t *testing.T, args ...string) (summary string, log []entry) {
 
 func readLog(t *testing.T, path string) (log []entry) {
 	t.Helper()
-	data, err := os.ReadFile(path) //nolint:gosec // the test's own file
+	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for decoder.More() {
@@ -141,7 +142,7 @@ func requireReceived(t *testing.T, s *subscriber, sent []entry) {
 			continue
 		}
 		require.NoError(t, err, "message %d", i)
-		require.Equal(t, e.Sequence, uint64(pass.CounterID)) //nolint:gosec // counts from 0
+		require.Equal(t, e.Sequence, uint64(pass.CounterID))
 		require.Equal(t, int64(e.Rank), pass.DPRank)
 		require.Equal(t, e.WorkerID, string(pass.WorkerID))
 		require.Equal(t, e.Kind, pass.RecordKind().String())
@@ -332,7 +333,7 @@ func TestFullQueueDropsAreCounted(t *testing.T) {
 		"--wait-subscribers", "1", "--linger", "1s")
 	missed := 0
 	for _, e := range log {
-		missed += int(e.Missed) //nolint:gosec // small
+		missed += int(e.Missed)
 		require.Equal(t, 1, e.Subscribers)
 	}
 	require.Positive(t, missed)
@@ -366,7 +367,7 @@ func TestStopWhileWaitingForSubscribersIsAnError(t *testing.T) {
 func TestAddressInUseIsAnErrorThatNamesIt(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // local
 	require.NoError(t, err)
-	defer listener.Close()
+	defer func() { require.NoError(t, listener.Close()) }()
 	var out, errOut bytes.Buffer
 	require.Equal(t, exitFailed, run(t.Context(), []string{"--endpoint", listener.Addr().String()}, &out, &errOut))
 	require.Contains(t, errOut.String(), "cannot bind tcp://"+listener.Addr().String())
@@ -448,7 +449,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 }
 
 func TestSequenceMayStartAtTheEnd(t *testing.T) {
-	r := newTestRank(t, parse(t, "--start-sequence", fmt.Sprint(uint64(math.MaxInt64))))
+	r := newTestRank(t, parse(t, "--start-sequence", strconv.FormatUint(math.MaxInt64, 10)))
 	pass := r.engine.Step().Pass
 	pass.CounterID = math.MaxInt64
 	r.message.set(math.MaxInt64, &pass, false)

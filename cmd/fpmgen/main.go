@@ -37,15 +37,15 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintln(errOut, "fpmgen:", err)
+		_, _ = fmt.Fprintln(errOut, "fpmgen:", err)
 		return exitUsage
 	}
 	summary, err := generate(ctx, o)
 	if summary != "" {
-		fmt.Fprintln(out, summary)
+		_, _ = fmt.Fprintln(out, summary)
 	}
 	if err != nil {
-		fmt.Fprintln(errOut, "fpmgen:", err)
+		_, _ = fmt.Fprintln(errOut, "fpmgen:", err)
 		return exitFailed
 	}
 	return exitOK

@@ -6,6 +6,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -91,7 +92,7 @@ func TestAcknowledgedSurvivesKill_FIL57(t *testing.T) {
 	}
 
 	n := kills(t)
-	random := rand.New(rand.NewPCG(57, 57)) //nolint:gosec // moments of a test
+	random := rand.New(rand.NewPCG(57, 57))
 	for range n {
 		collector := harness.Start(t, config) // ready: the stored queue is open again (FIL-57)
 		before := s.acknowledged()
@@ -160,9 +161,8 @@ func (s *senders) post(body []byte) bool {
 	if err != nil {
 		return false
 	}
-	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
+	if err = errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
 		return false
 	}
 	return len(answer) == 0 || bytes.Equal(answer, []byte{0x0a, 0})

@@ -89,7 +89,7 @@ func TestBadConfigurationNamesTheKey_COL18(t *testing.T) {
 
 // TestNoLibraryClientIsLinked_ZMQ70: go-zeromq stands beside the product, in tests.
 func TestNoLibraryClientIsLinked_ZMQ70(t *testing.T) {
-	output, err := exec.CommandContext(t.Context(), "go", "version", "-m", harness.Binary(t)).CombinedOutput() //nolint:gosec // our own binary
+	output, err := exec.CommandContext(t.Context(), "go", "version", "-m", harness.Binary(t)).CombinedOutput()
 	require.NoError(t, err, string(output))
 	require.Contains(t, string(output), "go.opentelemetry.io/collector/otelcol")
 	for line := range strings.Lines(string(output)) {
@@ -130,7 +130,7 @@ func TestForeignManifestBuilds(t *testing.T) {
 	dir, root := t.TempDir(), harness.Root(t)
 	manifest := filepath.Join(dir, "builder-config.yaml")
 	require.NoError(t, os.WriteFile(manifest, fmt.Appendf(nil, foreignManifest, dir, root), 0o600))
-	build := exec.CommandContext(t.Context(), "go", "tool", "-modfile=internal/tools/go.mod", "builder", "--config="+manifest) //nolint:gosec // a fixed command
+	build := exec.CommandContext(t.Context(), "go", "tool", "-modfile=internal/tools/go.mod", "builder", "--config="+manifest)
 	build.Dir = root
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))

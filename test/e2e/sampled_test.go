@@ -74,10 +74,10 @@ service:
 // last counter.
 func (s *sampling) passes(worker string, rank int64, count int) int64 {
 	s.t.Helper()
-	s.publisher.Passes(s.socket, harness.Passes{Count: count, First: s.sequence, Seed: int64(s.sequence), WorkerID: worker, DPRank: rank}) //nolint:gosec // small
-	s.sequence += uint64(count)                                                                                                            //nolint:gosec // small
+	s.publisher.Passes(s.socket, harness.Passes{Count: count, First: s.sequence, Seed: int64(s.sequence), WorkerID: worker, DPRank: rank})
+	s.sequence += uint64(count)
 	s.taken += count
-	return int64(s.sequence) - 1 //nolint:gosec // small
+	return int64(s.sequence) - 1
 }
 
 // record publishes one record with a counter of its own choice.
@@ -149,7 +149,7 @@ func (s *sampling) scenario() (rows []want, sure bool) {
 		rows[3] = want{"w", 2, s.passes("w", 2, 40), 1}
 		rows[2] = want{"v", 7, s.passes("v", 7, 40), 1}
 		s.publisher.Heartbeats(s.socket, 1, s.sequence, "h", 0, 0)
-		rows[1] = want{"h", 0, int64(s.sequence), 1} //nolint:gosec // small
+		rows[1] = want{"h", 0, int64(s.sequence), 1}
 		s.sequence++
 		s.taken++
 	})
@@ -212,7 +212,7 @@ func (s *sampling) requireRows(rows []want) {
 			require.Equal(s.t, texts[fmt.Sprintf("%s/%d/%d", row.worker, row.rank, row.counter)], actual.FPM)
 			require.Equal(s.t, "sampled", actual.CaptureMode)
 			// The receive time, not that of the tick (SMP-25).
-			received := time.UnixMilli(int64(actual.ObservedMS)) //nolint:gosec // fits
+			received := time.UnixMilli(int64(actual.ObservedMS))
 			require.WithinRange(s.t, received, s.bursts[row.burst].from.Truncate(time.Millisecond), s.bursts[row.burst].to)
 		}
 	}

@@ -125,7 +125,7 @@ func (c *Collector) start(environment []string, args ...string) {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	c.command = exec.Command(Binary(c.tb), args...) //nolint:gosec,noctx // our own binary; its life is managed here
+	c.command = exec.Command(Binary(c.tb), args...) //nolint:noctx // its life is managed here
 	c.command.Env = append(os.Environ(), environment...)
 	c.command.Stdout, c.command.Stderr = log, log
 	if err := c.command.Start(); err != nil {
@@ -133,8 +133,8 @@ func (c *Collector) start(environment []string, args ...string) {
 	}
 	go func() {
 		defer close(c.ended)
-		defer log.Close()
 		err := c.command.Wait()
+		_ = log.Close() // for reading only, the process wrote
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
 			c.exitCode = -1
@@ -150,11 +150,13 @@ func (c *Collector) cleanUp() {
 		<-c.ended
 	}
 	if c.tb.Failed() {
-		c.tb.Logf("the collector's log:\n%s", tail(c.Log(), 8000))
+		c.tb.Logf("the collector's log:\n%s", tail(c.Log()))
 	}
 }
 
-func tail(text string, n int) string {
+// tail is what of a log helps when a test fails.
+func tail(text string) string {
+	const n = 8000
 	if len(text) <= n {
 		return text
 	}
@@ -192,7 +194,7 @@ func (c *Collector) WaitLog(text string) {
 			return true
 		}
 		if !c.Running() {
-			c.tb.Fatalf("the collector ended with exit code %d before it logged %q:\n%s", c.exitCode, text, tail(c.Log(), 8000))
+			c.tb.Fatalf("the collector ended with exit code %d before it logged %q:\n%s", c.exitCode, text, tail(c.Log()))
 		}
 		return false
 	}, "the log does not say %q", text)
@@ -204,10 +206,10 @@ func (c *Collector) Stop() {
 	c.tb.Helper()
 	c.Signal(syscall.SIGTERM)
 	if code := c.Wait(); code != 0 {
-		c.tb.Fatalf("exit code %d after SIGTERM:\n%s", code, tail(c.Log(), 8000))
+		c.tb.Fatalf("exit code %d after SIGTERM:\n%s", code, tail(c.Log()))
 	}
 	if !strings.Contains(c.Log(), "Shutdown complete") {
-		c.tb.Fatalf("the log does not say that the shutdown is complete:\n%s", tail(c.Log(), 8000))
+		c.tb.Fatalf("the log does not say that the shutdown is complete:\n%s", tail(c.Log()))
 	}
 }
 
@@ -233,7 +235,7 @@ func (c *Collector) Wait() int {
 	case <-c.ended:
 		return c.exitCode
 	case <-time.After(Patience):
-		c.tb.Fatalf("the collector does not end:\n%s", tail(c.Log(), 8000))
+		c.tb.Fatalf("the collector does not end:\n%s", tail(c.Log()))
 		return -1
 	}
 }
@@ -242,7 +244,7 @@ func (c *Collector) Wait() int {
 // wrote and its exit code.
 func Run(tb testing.TB, args ...string) (output string, exitCode int) {
 	tb.Helper()
-	command := exec.CommandContext(tb.Context(), Binary(tb), args...) //nolint:gosec // our own binary
+	command := exec.CommandContext(tb.Context(), Binary(tb), args...)
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	err := command.Run()

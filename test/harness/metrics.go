@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -80,13 +81,12 @@ func (c *Collector) WaitSum(name string, labels Labels, want float64) {
 // Scrape reads a Prometheus endpoint.
 func Scrape(tb testing.TB, url string) Samples {
 	tb.Helper()
-	response, err := http.Get(url) //nolint:gosec,noctx // a local endpoint of the test
+	response, err := http.Get(url) //nolint:noctx // a local endpoint of the test
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
+	if err = errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
 		tb.Fatalf("%s: status %d, %v", url, response.StatusCode, err)
 	}
 	samples, err := parseSamples(string(body))
@@ -115,7 +115,7 @@ func parseSamples(text string) (samples Samples, err error) {
 func parseSample(line string) (Sample, error) {
 	end := strings.IndexAny(line, "{ ")
 	if end < 0 {
-		return Sample{}, fmt.Errorf("no value")
+		return Sample{}, errors.New("no value")
 	}
 	sample := Sample{Name: strings.TrimSuffix(line[:end], "_total"), Labels: map[string]string{}}
 	rest := line[end:]
@@ -125,7 +125,7 @@ func parseSample(line string) (Sample, error) {
 		}
 		name, quoted, found := strings.Cut(rest, "=")
 		if !found {
-			return Sample{}, fmt.Errorf("a label without value")
+			return Sample{}, errors.New("a label without value")
 		}
 		prefix, err := strconv.QuotedPrefix(quoted)
 		if err != nil {

@@ -69,7 +69,7 @@ func StartPublisher(tb testing.TB) *Publisher {
 	tb.Helper()
 	p := &Publisher{tb: tb, logPath: filepath.Join(tb.TempDir(), "published.jsonl"), answers: make(chan string)}
 	script := filepath.Join(Root(tb), "test", "e2e", "publisher.py")
-	p.command = exec.Command(Python(tb), script, p.logPath) //nolint:gosec,noctx // ends with its input
+	p.command = exec.Command(Python(tb), script, p.logPath) //nolint:noctx // ends with its input
 	var err error
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		tb.Fatal(err)
@@ -102,7 +102,8 @@ func (p *Publisher) stop() {
 	_ = p.input.Close()
 	killer := time.AfterFunc(10*time.Second, func() { _ = p.command.Process.Kill() })
 	defer killer.Stop()
-	for range p.answers { //nolint:revive // until the process has closed its output
+	for range p.answers {
+		// until the process has closed its output
 	}
 	_ = p.command.Wait()
 	_ = p.stderr.Close()

@@ -83,7 +83,7 @@ func Segments(tb testing.TB, base string) []string {
 		if c := strings.Compare(producerA, producerB); c != 0 {
 			return c
 		}
-		return int(indexA - indexB) //nolint:gosec // indexes of a test are small
+		return int(indexA - indexB)
 	})
 	return paths
 }
@@ -104,7 +104,7 @@ func splitSegment(tb testing.TB, path string) (producer string, index uint64) {
 // follows. Any other fault fails the test.
 func ReadSegment(tb testing.TB, path string) (rows []Row, torn bool) {
 	tb.Helper()
-	data, err := os.ReadFile(path) //nolint:gosec // a file of the test
+	data, err := os.ReadFile(path)
 	if err != nil {
 		tb.Fatal(err)
 	}
