@@ -6,6 +6,7 @@ package fpm
 import (
 	"bytes"
 	"encoding/hex"
+	"math"
 	"strings"
 	"testing"
 
@@ -169,7 +170,7 @@ func TestOversizeIsJudgedFirst_STR8(t *testing.T) {
 	garbage := bytes.Repeat([]byte{0xc1}, defaultMaxSize+1)
 	require.Equal(t, ReasonOversize, new(Decoder).Decode(garbage, 0, &into))
 	require.Equal(t, ReasonNotAMap, new(Decoder).Decode(garbage[:defaultMaxSize], 0, &into))
-	require.Equal(t, maxMaxSize, (&Decoder{MaxSize: 1 << 40}).maxSize())
+	require.Equal(t, maxMaxSize, (&Decoder{MaxSize: math.MaxInt}).maxSize())
 }
 
 func TestEveryEncodingIsAccepted_STR29(t *testing.T) {
