@@ -5,6 +5,8 @@ package fpmreceiver
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumertest"
@@ -127,4 +129,35 @@ func TestFR_15_Kinds(t *testing.T) {
 		kinds = append(kinds, kind.Str())
 	}
 	require.Equal(t, []string{"pass", "untimed", "untimed", "heartbeat", "queue_only"}, kinds)
+}
+
+// A stream that returns under another name gets new windows too: the open one is
+// ended under the old name.
+func TestSTR_102_ReturnUnderAnotherName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig(nobody, nobody+"-2")
+		cfg.Traces.Window = time.Hour
+		logs, metrics, traces := &consumertest.LogsSink{}, &consumertest.MetricsSink{}, &consumertest.TracesSink{}
+		r := startSignals(t, cfg, logs, metrics, traces)
+		r.feedNumbered(0, 0, pass("7", 0, 0))
+		r.feedNumbered(1, 0, pass("7", 0, 0))
+		time.Sleep(2 * time.Minute)
+		r.feedNumbered(1, 1, pass("7", 0, 1)) // the first to return gets the worker's name
+		time.Sleep(6 * time.Second)
+		require.False(t, newest(metrics)[[2]string{"7", "fpm.records pass"}].stale)
+		require.True(t, newest(metrics)[[2]string{nobody + "-2", "fpm.records pass"}].stale)
+		require.NoError(t, r.Shutdown(t.Context()))
+		windows := map[string]int{}
+		for _, batch := range traces.AllTraces() {
+			for _, resource := range batch.ResourceSpans().All() {
+				instance, _ := resource.Resource().Attributes().Get("service.instance.id")
+				for _, s := range resource.ScopeSpans().At(0).Spans().All() {
+					if s.Name() == "forward_pass.window" {
+						windows[instance.Str()]++
+					}
+				}
+			}
+		}
+		require.Equal(t, map[string]int{"7": 2, nobody + "-2": 1}, windows)
+	})
 }

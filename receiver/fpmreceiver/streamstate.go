@@ -31,12 +31,19 @@ func (p *publisher) stateOf(verdict *stream.Verdict, at time.Time) *streamState 
 		state = p.newState(verdict, at)
 		verdict.Stream.State = state
 	} else if verdict.Returned {
-		state.worker = p.worker(state.workerID, verdict.Identity)
-		if state.metrics != nil {
-			state.metrics.SetWorker(state.worker)
-		}
+		p.rename(state, p.worker(state.workerID, verdict.Identity))
 	}
 	return state
+}
+
+// rename gives a stream that returned from stale the identity that was decided
+// anew.
+func (p *publisher) rename(state *streamState, worker *fpmpdata.Worker) {
+	p.traces.forget(p, state) // an open window belongs to the old name
+	state.worker = worker
+	if state.metrics != nil {
+		state.metrics.SetWorker(worker)
+	}
 }
 
 func (p *publisher) newState(verdict *stream.Verdict, at time.Time) *streamState {
