@@ -33,6 +33,9 @@ func (p *publisher) stateOf(verdict *stream.Verdict, at time.Time) *streamState 
 	} else if verdict.Returned {
 		p.rename(state, p.worker(state.workerID, verdict.Identity))
 	}
+	if verdict.Restart {
+		p.traces.forget(p, state) // no trace holds passes of two lives (FR-33)
+	}
 	return state
 }
 

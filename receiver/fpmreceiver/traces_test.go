@@ -93,6 +93,34 @@ func TestSpansOfOneEndpoint(t *testing.T) {
 	require.Equal(t, 2, sink.AllTraces()[0].ResourceSpans().Len(), "a resource a worker")
 }
 
+// A restart of the engine ends the open window: no trace holds passes of two
+// lives, whose counters repeat.
+func TestFR_33_RestartEndsTheWindow(t *testing.T) {
+	sink := &consumertest.TracesSink{}
+	r := startSignals(t, testConfig(nobody), nil, nil, sink)
+	r.feedNumbered(0, 5, pass("7", 0, 5), pass("7", 0, 6))
+	r.feedNumbered(0, 0, pass("7", 0, 0)) // the sequence fell back
+	r.feedNumbered(0, 0, pass("8", 0, 0)) // another worker_id
+	r.feedNumbered(0, 1, pass("7", 0, 1)) // and the first one again
+	require.NoError(t, r.Shutdown(t.Context()))
+	counters := map[pcommon.TraceID][]int64{}
+	roots := map[pcommon.TraceID]int{}
+	for _, s := range spans(sink) {
+		if s.Name() == "forward_pass.window" {
+			roots[s.TraceID()]++
+			continue
+		}
+		counter, _ := s.Attributes().Get("fpm.counter_id")
+		counters[s.TraceID()] = append(counters[s.TraceID()], counter.Int())
+	}
+	var lives [][]int64
+	for trace, of := range counters {
+		lives = append(lives, of)
+		require.Equal(t, 1, roots[trace])
+	}
+	require.ElementsMatch(t, [][]int64{{5, 6}, {0}, {0}, {1}}, lives)
+}
+
 // Exemplars point at spans that are out, never at dropped ones (COL-109).
 func TestCOL_109_Exemplars(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
