@@ -119,6 +119,21 @@ func TestFIL_58_OnlyTheUnwrittenComeBack(t *testing.T) {
 	w.shutdown()
 }
 
+// TestFIL_29_AFailureForgetsOnlyItsOwnRows: what was written before is still known.
+func TestFIL_29_AFailureForgetsOnlyItsOwnRows(t *testing.T) {
+	t.Parallel()
+	d := newFaultDisk()
+	w := newRig(t, durable(Flushed, d))
+	w.put(pass(1, 1))
+	d.setTakes(tear(20, errIO))
+	_, err := w.Write(t.Context(), run(2, 3))
+	require.ErrorIs(t, err, errIO)
+	d.setTakes(nil)
+	w.put(pass(1, 1))
+	require.Equal(t, 1, w.obs.drops(DropDuplicate))
+	w.shutdown()
+}
+
 // TestFIL_58_FailureBehindARoll: what stands before the failure is written and does not come back.
 func TestFIL_58_FailureBehindARoll(t *testing.T) {
 	t.Parallel()

@@ -133,6 +133,34 @@ func TestFIL_34_GoneAlreadyIsNoFailure(t *testing.T) {
 	require.Equal(t, 2, w.obs.prunes(PruneMaxSegments))
 }
 
+// TestFIL_30_TheActiveSegmentStays although somebody puts files with higher indexes beside it.
+func TestFIL_30_TheActiveSegmentStays(t *testing.T) {
+	t.Parallel()
+	idle := newRig(t, func(s *setup) { s.idle = true })
+	idle.shutdown()
+	d := newFaultDisk()
+	d.set(func(op, path string) error {
+		if op == "create" && path == idle.path("4192", 0) {
+			for i := range uint64(4) {
+				writeFile(t, idle.path("4192", 100+i), "other")
+			}
+		}
+		return nil
+	})
+	w := idle.next(func(s *setup) { s.disk = d })
+	w.enqueue(pass(1, 1))
+	w.shutdown()
+	require.Equal(t, []int64{1}, w.counters("4192", 0))
+	require.Len(t, w.segments(), 5)
+}
+
+func TestFIL_33_DirectoriesAreNotUnlinked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.Error(t, disk{}.Unlink(dir))
+	require.DirExists(t, dir)
+}
+
 // TestFR_22_ProducersRollAndPruneAlone: FIL-36, FIL-40.
 func TestFR_22_ProducersRollAndPruneAlone(t *testing.T) {
 	t.Parallel()

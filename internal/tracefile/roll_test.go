@@ -281,6 +281,20 @@ func TestFIL_28_EngineRestart(t *testing.T) {
 	}
 }
 
+// TestFIL_29_ARollForgets: a duplicate is looked for in the active segment only, and before the roll is decided.
+func TestFIL_29_ARollForgets(t *testing.T) {
+	t.Parallel()
+	w := newRig(t, func(s *setup) { s.cfg.RollBytes = 1 })
+	rank1 := pass(1, 1)
+	rank1.DPRank = 1
+	w.enqueue(pass(100, 10), pass(100, 10), rank1, pass(100, 10))
+	w.shutdown()
+	require.Equal(t, 1, w.obs.drops(DropDuplicate))
+	for i, want := range []int64{100, 1, 100} {
+		require.Equal(t, []int64{want}, w.counters("4192", uint64(i)))
+	}
+}
+
 func TestFIL_28_StreamsAreApart(t *testing.T) {
 	t.Parallel()
 	w := newRig(t)

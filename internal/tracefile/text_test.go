@@ -38,6 +38,25 @@ func TestROW_18_EverythingElseIsRaw(t *testing.T) {
 	require.Equal(t, `"\u001b"`, string(appendText(nil, "\x1b")))
 }
 
+// TestROW_18_EveryPosition: text is looked at eight bytes at a time.
+func TestROW_18_EveryPosition(t *testing.T) {
+	t.Parallel()
+	for length := range 20 {
+		for at := range length {
+			for c := range 256 {
+				s := []byte(strings.Repeat("~", length))
+				s[at] = byte(c)
+				require.Equal(t, escapes[c] == 0, isPlain(s))
+				if c < 0x80 {
+					var back string
+					require.NoError(t, json.Unmarshal(appendText(nil, s), &back))
+					require.Equal(t, string(s), back)
+				}
+			}
+		}
+	}
+}
+
 func FuzzText(f *testing.F) {
 	f.Add("wörk/er:\n\"x\u2028\x1b\x00\\")
 	f.Fuzz(func(t *testing.T, s string) {
