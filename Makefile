@@ -19,6 +19,9 @@ PYTHON ?= python3
 VENV := .venv/installed
 
 BINARY := dist/otelcol-fpm
+# Tests that drive the built binary; they are `make e2e`.
+E2E := test/e2e test/metrics test/traces test/dashboards
+
 FUZZTIME ?= 10s
 BENCH ?= .
 BENCHCOUNT ?= 1
@@ -40,13 +43,15 @@ run: build
 ## test: all tests of the module, with the race detector, and a short run of every fuzzer
 test: $(VENV)
 	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 \
-		$(TOOL) gotestsum --format pkgname-and-test-fails -- -race -timeout 240s ./...
+		$(TOOL) gotestsum --format pkgname-and-test-fails -- -race -timeout 240s \
+		$$(go list ./... | grep -vE '/($(subst $() ,|,$(E2E)))(/|$$)')
 	$(MAKE) fuzz FUZZTIME=$(FUZZTIME)
 
 ## e2e: the built binary with real libzmq publishers, kills, foreign builds
 e2e: build $(VENV)
+	test/prometheus/install.sh
 	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 CI_E2E_REQUIRED=1 E2E_FOREIGN=1 \
-		$(TOOL) gotestsum --format pkgname-and-test-fails -- -count=1 -timeout 30m ./test/e2e/...
+		$(TOOL) gotestsum --format pkgname-and-test-fails -- -count=1 -p 1 -timeout 30m $(addsuffix /...,$(addprefix ./,$(E2E)))
 
 ## lint: style, contracts and known vulnerabilities
 lint: $(GOLANGCI)

@@ -30,6 +30,8 @@ import (
 	"github.com/otelcol-fpm/otelcol-fpm/exporter/fpmtraceexporter/internal/metadatatest"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpmpdata"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/tracefile"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
 )
 
 // fileExporter is an exporter as users have it.
@@ -114,8 +116,7 @@ var durabilities = map[string]func(*Config){
 // ROW-24: the golden payload gives the golden row, in both body forms and with every durability. The timestamp is the
 // only thing that a clock decides.
 func TestROW24GoldenRow(t *testing.T) {
-	golden, err := os.ReadFile("testdata/payloads/golden.jsonl")
-	require.NoError(t, err)
+	golden := fpmtest.GoldenRow()
 	timestamp := regexp.MustCompile(`^{"timestamp":\d+,`)
 	for name, change := range durabilities {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +124,7 @@ func TestROW24GoldenRow(t *testing.T) {
 				e := newFileExporter(t, filepath.Join(t.TempDir(), "fpm"), change)
 				e.start(t)
 				b := newLogsBuilder()
-				b.add(t, worker("4192"), goldenPayload(t), form)
+				b.add(t, worker("4192"), fpmtest.Golden(), form)
 				logs := b.take()
 				firstRecord(logs).Attributes().PutStr(fpmpdata.AttrCaptureMode, fpmpdata.CaptureModeSampled)
 				logs.MarkReadOnly()

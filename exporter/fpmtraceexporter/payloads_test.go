@@ -4,10 +4,6 @@
 package fpmtraceexporter
 
 import (
-	"bytes"
-	"encoding/hex"
-	"encoding/json"
-	"os"
 	"testing"
 	"time"
 
@@ -20,41 +16,6 @@ import (
 
 // receivedAt is the receive time of the golden row (ROW-24).
 var receivedAt = time.UnixMilli(1782777601250)
-
-// vector is one payload of the shared test vectors.
-type vector struct {
-	Name   string `json:"name"`
-	Hex    string `json:"hex"` // empty: described by the note only
-	Valid  bool   `json:"valid"`
-	RowFPM string `json:"row_fpm"`
-
-	payload []byte
-}
-
-func vectors(tb testing.TB) []vector {
-	tb.Helper()
-	file, err := os.ReadFile("testdata/payloads/fpm-payloads.jsonl")
-	require.NoError(tb, err)
-	var all []vector
-	for line := range bytes.Lines(file) {
-		var v vector
-		require.NoError(tb, json.Unmarshal(line, &v))
-		v.payload, err = hex.DecodeString(v.Hex)
-		require.NoError(tb, err)
-		if v.Hex != "" {
-			all = append(all, v)
-		}
-	}
-	require.Greater(tb, len(all), 100)
-	return all
-}
-
-func goldenPayload(tb testing.TB) []byte {
-	tb.Helper()
-	payload, err := os.ReadFile("testdata/payloads/golden.msgpack")
-	require.NoError(tb, err)
-	return payload
-}
 
 // payloadOf encodes a busy pass.
 func payloadOf(worker string, rank, counter int64) []byte {

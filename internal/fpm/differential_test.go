@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
 )
 
 // requireAgreesWithReference compares everything that Decode gives with what the reference says.
@@ -101,8 +103,8 @@ func TestRandomMutations_STR92(t *testing.T) {
 		seeds [][]byte
 		rng   = rand.New(rand.NewPCG(1, 2))
 	)
-	for _, v := range readVectors(t) {
-		if p := v.payload(t); len(p) > 0 && len(p) < 4096 {
+	for _, v := range fpmtest.Vectors(t) {
+		if p := v.Payload; len(p) > 0 && len(p) < 4096 {
 			seeds = append(seeds, p)
 		}
 	}

@@ -12,13 +12,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
 	"github.com/vmihailenco/msgpack/v5"
 )
 
 func addSeeds(f *testing.F) {
 	f.Helper()
-	for _, v := range readVectors(f) {
-		if p := v.payload(f); len(p) < 4096 {
+	for _, v := range fpmtest.Vectors(f) {
+		if p := v.Payload; len(p) < 4096 {
 			f.Add(p)
 		}
 	}

@@ -6,18 +6,17 @@ package fpm
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
 )
 
 // goldenPayload is the payload that the documents and the trace file tests use too.
 func goldenPayload(tb testing.TB) []byte {
 	tb.Helper()
-	payload, err := os.ReadFile("testdata/golden.msgpack")
-	require.NoError(tb, err)
-	return payload
+	return fpmtest.Golden()
 }
 
 // goldenView is what the golden payload says.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
 )
 
 // allocated gives the bytes that f allocates in all, which bounds what the heap can grow by.
@@ -239,8 +241,8 @@ func TestManyKeysTakeLinearTime_STR91(t *testing.T) {
 
 func TestFloodOfInvalidPayloadsCostsNoMemory_STR94(t *testing.T) {
 	var invalid [][]byte
-	for _, v := range readVectors(t) {
-		if p := v.payload(t); !v.Valid && len(p) < 4096 {
+	for _, v := range fpmtest.Vectors(t) {
+		if p := v.Payload; !v.Valid && len(p) < 4096 {
 			invalid = append(invalid, p)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
 )
 
 func TestLegacy(t *testing.T) {
@@ -50,9 +52,9 @@ func TestLegacy(t *testing.T) {
 	})
 	t.Run("STR-80 heartbeats", func(t *testing.T) {
 		d := Decoder{AcceptLegacy: true}
-		for _, v := range readVectors(t) {
+		for _, v := range fpmtest.Vectors(t) {
 			if v.Name == "legacy_heartbeat" || v.Name == "legacy_no_version_no_counter" {
-				requireAgreesWithReference(t, &d, v.payload(t))
+				requireAgreesWithReference(t, &d, v.Payload)
 			}
 		}
 	})

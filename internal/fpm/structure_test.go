@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
 )
 
 func fromHex(tb testing.TB, s string) []byte {
@@ -146,8 +148,8 @@ func TestStructure(t *testing.T) {
 
 func TestEveryStrictPrefixIsTruncated_STR42(t *testing.T) {
 	payloads := [][]byte{goldenPayload(t), withRequestLists(t, 40), legacyPairs().msgpack()}
-	for _, v := range readVectors(t) {
-		if p := v.payload(t); v.Valid && len(p) < 1024 {
+	for _, v := range fpmtest.Vectors(t) {
+		if p := v.Payload; v.Valid && len(p) < 1024 {
 			payloads = append(payloads, p)
 		}
 	}

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
@@ -103,9 +105,9 @@ func (s *stage) arrived() {
 
 // vector publishes a payload and waits for it, so that each has a receive time
 // of its own and its own place in the files.
-func (s *stage) vector(sequence uint64, v vector) {
+func (s *stage) vector(sequence uint64, v fpmtest.Vector) {
 	s.t.Helper()
-	s.publisher.Payload(s.ranks[0], sequence, v.Name, *v.Hex)
+	s.publisher.Payload(s.ranks[0], sequence, v.Name, hex.EncodeToString(v.Payload))
 	s.published[s.ranks[0]]++
 	s.arrived()
 }
@@ -118,19 +120,19 @@ func TestFullStreamToRows_STR95(t *testing.T) {
 	started := time.Now()
 	expected := map[string]string{} // row text of a vector by name
 	sequence := uint64(0)
-	for _, v := range vectors(t) {
+	for _, v := range fpmtest.Vectors(t) {
 		if !v.Valid {
 			continue
 		}
-		if v.RowFPM != nil {
-			expected[v.Name] = *v.RowFPM
+		if v.RowFPM != "" {
+			expected[v.Name] = v.RowFPM
 		}
 		s.vector(sequence, v)
 		// The writer drops a row that repeats the counter of its stream (FIL-29),
 		// and most vectors have the same identity: another record stands between.
 		id := identity{WorkerID: "4192"}
-		if v.RowFPM != nil {
-			id = identityOf(t, *v.RowFPM)
+		if v.RowFPM != "" {
+			id = identityOf(t, v.RowFPM)
 		}
 		other := id.CounterID ^ 1
 		s.publisher.Record(s.ranks[0], sequence+1, "between", id.WorkerID, id.DPRank, other, 0.5)
@@ -161,9 +163,9 @@ func TestFullStreamToRows_STR95(t *testing.T) {
 func (s *stage) invalidVectors(sequence *uint64) (byReason map[string]float64) {
 	s.t.Helper()
 	byReason = map[string]float64{}
-	for _, v := range vectors(s.t) {
+	for _, v := range fpmtest.Vectors(s.t) {
 		if !v.Valid && v.Reason != "oversize" {
-			s.publisher.Payload(s.ranks[0], *sequence, v.Name, *v.Hex)
+			s.publisher.Payload(s.ranks[0], *sequence, v.Name, hex.EncodeToString(v.Payload))
 			*sequence++
 			byReason[v.Reason]++
 			s.published[s.ranks[0]]++
@@ -179,11 +181,11 @@ func (s *stage) oversizeVectors(sequence *uint64, byReason map[string]float64) {
 	s.t.Helper()
 	connects := harness.Labels{"result": "ok"}
 	connected := s.collector.Metrics().Sum(metricConnects, connects)
-	for _, v := range vectors(s.t) {
+	for _, v := range fpmtest.Vectors(s.t) {
 		if v.Valid || v.Reason != "oversize" {
 			continue
 		}
-		s.publisher.Payload(s.ranks[0], *sequence, v.Name, *v.Hex)
+		s.publisher.Payload(s.ranks[0], *sequence, v.Name, hex.EncodeToString(v.Payload))
 		*sequence++
 		byReason[v.Reason]++
 		connected += float64(len(routes))
@@ -234,7 +236,7 @@ func sum(counts map[string]float64) (total float64) {
 func (s *stage) validSent(expected map[string]string) map[string][]string {
 	s.t.Helper()
 	valid := map[string]bool{"": true, "between": true}
-	for _, v := range vectors(s.t) {
+	for _, v := range fpmtest.Vectors(s.t) {
 		valid[v.Name] = v.Valid
 	}
 	byWorker := map[string][]string{}
