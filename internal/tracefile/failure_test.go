@@ -154,7 +154,7 @@ func TestFR_30_DiskFullAndBack(t *testing.T) {
 		require.Equal(t, sequence(1, 6), got[:6], "the batch that failed came first")
 		require.Equal(t, sequence(16, 35), got[len(got)-21:len(got)-1], "then the newest of the queue")
 		require.NoError(t, w.obs.status())
-		require.Len(t, w.obs.statuses, 2)
+		require.Len(t, w.obs.reported(), 2)
 		require.Equal(t, 1, w.logs.FilterMessageSnippet("Rows can't be written").Len())
 		require.Equal(t, 1, w.logs.FilterMessageSnippet("Rows are written again").Len())
 		require.Equal(t, 36, w.obs.written()+dropped)
@@ -193,11 +193,11 @@ func TestFIL_6_FirstWriteFails(t *testing.T) {
 		w.enqueue(pass(1, 1))
 		time.Sleep(10 * time.Second)
 		require.Empty(t, w.segments())
-		require.Zero(t, w.obs.opened)
+		require.Zero(t, w.obs.opens())
 		d.setTakes(nil)
 		time.Sleep(10 * time.Second)
 		require.Equal(t, []int64{1}, w.counters("4192", 0))
-		require.Equal(t, 1, w.obs.opened)
+		require.Equal(t, 1, w.obs.opens())
 		w.shutdown()
 	})
 }
@@ -263,36 +263,37 @@ func TestFIL_56_ChangedFromOutside(t *testing.T) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.Mkdir(path, 0o700))
 		},
-		"a FIFO": func(t *testing.T, path string) {
-			t.Helper()
-			require.NoError(t, os.Remove(path))
-			require.NoError(t, syscall.Mkfifo(path, 0o600))
-		},
 	} {
-		for _, evicted := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, evicted), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newRig(t, func(s *setup) { s.cfg.MaxOpenFiles = 1 })
-					w.enqueue(run(1, 2)...)
-					time.Sleep(2 * time.Second)
-					if evicted {
-						w.enqueue(passOf("other", 1, 1))
-						time.Sleep(2 * time.Second)
-					}
-					change(t, w.path("4192", 0))
-					w.enqueue(run(3, 4)...)
-					time.Sleep(2 * time.Second)
-					w.enqueue(run(5, 6)...)
-					time.Sleep(2 * time.Second)
-					require.Equal(t, sequence(3, 6), w.counters("4192", 1))
-					require.Equal(t, 1, w.obs.fails(OpReplaced))
-					require.Equal(t, 1, w.logs.FilterMessageSnippet("changed from outside").Len())
-					require.Empty(t, w.obs.statuses)
-					w.shutdown()
-				})
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requireNextIndex(t, change)
+		})
+	}
+}
+
+// requireNextIndex expects rows to go on in the next segment after change has been at the active one.
+func requireNextIndex(t *testing.T, change func(t *testing.T, path string)) {
+	t.Helper()
+	for _, evicted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newRig(t, func(s *setup) { s.cfg.MaxOpenFiles = 1 })
+			w.enqueue(run(1, 2)...)
+			time.Sleep(2 * time.Second)
+			if evicted {
+				w.enqueue(passOf("other", 1, 1))
+				time.Sleep(2 * time.Second)
+			}
+			change(t, w.path("4192", 0))
+			w.enqueue(run(3, 4)...)
+			time.Sleep(2 * time.Second)
+			w.enqueue(run(5, 6)...)
+			time.Sleep(2 * time.Second)
+			require.Equal(t, sequence(3, 6), w.counters("4192", 1))
+			require.Equal(t, 1, w.obs.fails(OpReplaced))
+			require.Equal(t, 1, w.logs.FilterMessageSnippet("changed from outside").Len())
+			require.Empty(t, w.obs.reported())
+			w.shutdown()
+		})
 	}
 }
 
@@ -396,24 +397,6 @@ func TestFIL_61_OneProducerFails(t *testing.T) {
 	}
 }
 
-func TestFIL_8_Modes(t *testing.T) {
-	// The umask belongs to the process, so no other test may run.
-	for _, umask := range []int{0o022, 0o077, 0} {
-		old := syscall.Umask(umask)
-		t.Cleanup(func() { syscall.Umask(old) })
-		w := newRig(t, func(s *setup) { s.cfg.Base = filepath.Join(filepath.Dir(s.cfg.Base), "new", "fpm") })
-		w.enqueue(pass(1, 1))
-		w.shutdown()
-		syscall.Umask(old)
-		segment, err := os.Stat(w.path("4192", 0))
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o640&^umask), segment.Mode().Perm())
-		dir, err := os.Stat(w.dir)
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o750&^umask), dir.Mode().Perm())
-	}
-}
-
 // TestCON_5_NoRowTwice: after any failures, no key stands twice and nothing is lost uncounted.
 func TestCON_5_NoRowTwice(t *testing.T) {
 	t.Parallel()
@@ -450,7 +433,7 @@ func TestCON_5_NoRowTwice(t *testing.T) {
 			}
 		}
 		require.Len(t, seen, 300)
-		require.Empty(t, w.obs.dropped)
+		require.Zero(t, w.obs.allDrops())
 	})
 }
 

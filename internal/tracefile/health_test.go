@@ -6,6 +6,7 @@ package tracefile
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -43,8 +44,8 @@ func TestFIL_55_StatusesDoNotOverlap(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for range 200 {
-				h.set(fmt.Sprint(i), errors.New("failed"))
-				h.clear(fmt.Sprint(i))
+				h.set(strconv.Itoa(i), errors.New("failed"))
+				h.clear(strconv.Itoa(i))
 			}
 		})
 	}

@@ -78,6 +78,22 @@ func (r *recorder) prunes(c PruneCause) int {
 	return get(r, func() int { return r.pruned[c] })
 }
 
+func (r *recorder) opens() int    { return get(r, func() int { return r.opened }) }
+func (r *recorder) rawBytes() int { return get(r, func() int { return r.raw }) }
+func (r *recorder) allDrops() int {
+	return get(r, func() (n int) {
+		for _, d := range r.dropped {
+			n += d
+		}
+		return n
+	})
+}
+
+// reported gives every status, in order.
+func (r *recorder) reported() []error {
+	return get(r, func() []error { return slices.Clone(r.statuses) })
+}
+
 // status is the last one reported; nothing reported is well.
 func (r *recorder) status() error {
 	return get(r, func() error {

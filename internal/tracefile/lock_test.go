@@ -69,25 +69,6 @@ func TestFIL_43_SecondExporter(t *testing.T) {
 	})
 }
 
-func TestFIL_44_NoLocks(t *testing.T) {
-	t.Parallel()
-	for _, errno := range []error{syscall.ENOLCK, syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.EINVAL} {
-		d := newFaultDisk()
-		d.set(func(op, path string) error {
-			if op == "flock" {
-				return lockError(path, errno)
-			}
-			return nil
-		})
-		w := newRig(t, func(s *setup) { s.disk = d })
-		w.enqueue(pass(1, 1), passOf("other", 1, 1))
-		w.shutdown()
-		require.Equal(t, 2, w.obs.written())
-		require.Equal(t, 1, w.logs.FilterMessageSnippet("has no locks").Len(), "one warning")
-		require.Empty(t, w.obs.statuses)
-	}
-}
-
 func TestFIL_60_PlantedLinksAndFIFOs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +151,7 @@ func TestFIL_46_ParentIsAFile(t *testing.T) {
 		time.Sleep(32 * time.Second)
 		require.Equal(t, []int64{1}, w.counters("4192", 0))
 		require.NoError(t, w.obs.status())
-		require.Len(t, w.obs.statuses, 2, "on change only")
+		require.Len(t, w.obs.reported(), 2, "on change only")
 		require.Equal(t, 1, w.logs.FilterMessageSnippet("can't be written").Len())
 		require.Equal(t, 1, w.logs.FilterMessageSnippet("written again").Len())
 		w.shutdown()

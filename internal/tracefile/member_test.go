@@ -84,7 +84,7 @@ func TestFIL_17_FlushBySize(t *testing.T) {
 		w.enqueue(sized(1589, 660))
 		synctest.Wait()
 		require.Equal(t, 1, w.obs.flushes())
-		require.Equal(t, 1_048_740, w.obs.raw)
+		require.Equal(t, 1_048_740, w.obs.rawBytes())
 		w.shutdown()
 	})
 }

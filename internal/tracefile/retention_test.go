@@ -248,7 +248,8 @@ func TestFIL_37_CheckedAfterARoll(t *testing.T) {
 		s.cfg.RollBytes, s.cfg.MaxTotalBytes, s.cfg.MaxSegments, s.cfg.FlushBytes = 1, 1, 100, 1
 	})
 	w.enqueue(run(1, 5)...)
-	w.eventually(func() bool { return w.obs.prunes(PruneMaxTotalBytes) == 4 }, "all but the active segment go")
+	w.eventually(func() bool { return w.obs.written() == 5 && w.obs.prunes(PruneMaxTotalBytes) == 4 },
+		"all but the active segment go")
 	require.Equal(t, []int64{5}, w.counters("4192", 4))
 	w.shutdown()
 }
