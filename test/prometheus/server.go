@@ -74,7 +74,8 @@ func executable(tb testing.TB, name string) string {
 	return ""
 }
 
-// Start runs a server until the end of the test and waits until it is ready.
+// Start runs a server until the end of the test and waits until it is ready and
+// has scraped its target.
 func Start(tb testing.TB, options Options) *Server {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -83,6 +84,10 @@ func Start(tb testing.TB, options Options) *Server {
 	s.start(options.arguments(tb, dir, address))
 	tb.Cleanup(s.stop)
 	s.waitReady()
+	if options.Target != "" {
+		// Its service discovery takes 5 s to begin.
+		harness.Eventually(tb, func() bool { return len(s.Query("up == 1")) > 0 }, "Prometheus does not scrape %s", options.Target)
+	}
 	return s
 }
 

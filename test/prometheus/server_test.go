@@ -32,11 +32,8 @@ func TestScrapedSamplesComeBack(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	s := Start(t, Options{Target: strings.TrimPrefix(target.URL, "http://"), Features: []string{"exemplar-storage"}})
-	var got []Series
-	harness.Eventually(t, func() bool {
-		got = s.Query("a_total")
-		return len(got) == 1
-	}, "nothing was scraped")
+	got := s.Query("a_total")
+	require.Len(t, got, 1, "it has scraped")
 	require.Equal(t, "a_total", got[0].Name)
 	require.Equal(t, map[string]string{"job": "j", "instance": "i", "text": "say \"x\"\nagain"}, got[0].Labels, "honor_labels")
 	require.Equal(t, 3.0, got[0].Last()) //nolint:testifylint // exact
