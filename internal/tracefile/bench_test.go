@@ -165,6 +165,7 @@ func BenchmarkEnqueueToDisk(b *testing.B) {
 					time.Sleep(50 * time.Microsecond)
 				}
 				require.NoError(b, w.Enqueue(push))
+				advance(push)
 				pushed += len(push)
 			}
 			require.NoError(b, w.Shutdown(b.Context()))
@@ -178,15 +179,18 @@ func BenchmarkEnqueueToDisk(b *testing.B) {
 func BenchmarkWrite(b *testing.B) {
 	for _, durability := range []Durability{Flushed, Synced} {
 		b.Run(durability.String(), func(b *testing.B) {
-			w := benchWriter(b, durability, newRecorder())
+			obs := newRecorder()
+			w := benchWriter(b, durability, obs)
 			push := benchPush(8)
 			b.ReportAllocs()
 			for b.Loop() {
 				_, err := w.Write(b.Context(), push)
 				require.NoError(b, err)
+				advance(push)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(push)), "ns/row")
 			require.NoError(b, w.Shutdown(b.Context()))
+			require.Zero(b, obs.allDrops())
 		})
 	}
 }
@@ -202,21 +206,27 @@ func benchWriter(b *testing.B, durability Durability, obs Observer) *Writer {
 	return w
 }
 
-// benchPush has rows without a time, whose counters fall: they are neither duplicates nor restarts.
+// benchPush is rows of eight ranks for each producer.
 func benchPush(producers int) []Record {
 	random := rand.New(rand.NewPCG(1, 2))
 	push := make([]Record, 512)
 	for i := range push {
 		id := fmt.Sprint("758788691356314651", i*producers/len(push))
-		counter := int64(len(push) - i)
 		push[i] = Record{
 			Source:      fpm.Source{Namespace: "default", Component: "backend", ProducerID: id},
-			Worker:      fmt.Sprint(id, "-", i),
-			DPRank:      counter % 8,
-			CounterID:   counter,
+			Worker:      id,
+			DPRank:      int64(i % 8),
+			CounterID:   int64(i),
 			CaptureMode: "full",
-			Canonical:   variedPayload(random, counter),
+			Canonical:   variedPayload(random, int64(i)),
 		}
 	}
 	return push
+}
+
+// advance makes push the next one: the same counters again would be duplicates.
+func advance(push []Record) {
+	for i := range push {
+		push[i].CounterID += int64(len(push))
+	}
 }
