@@ -26,6 +26,9 @@ type Options struct {
 	// Target is the host:port whose /metrics is scraped every ScrapeInterval,
 	// with honor_labels (COL-88). Empty: none.
 	Target string
+	// Config is a whole configuration instead, for a test that has one of its own;
+	// its paths are absolute.
+	Config string
 	// Features are the server's feature flags, such as exemplar-storage.
 	Features []string
 	// RemoteWrite makes it take what others write.
@@ -110,6 +113,9 @@ func (o *Options) arguments(tb testing.TB, dir, address string) []string {
 }
 
 func (o *Options) config() string {
+	if o.Config != "" {
+		return o.Config
+	}
 	if o.Target == "" {
 		return "{}\n"
 	}
