@@ -25,7 +25,8 @@ const (
 	TokenMap              // Len pairs of a string and a value follow
 )
 
-// Token is one scalar, or the start of an array or a map. Str is a view into the bytes the cursor walks.
+// Token is one scalar, or the start of an array or a map. Str is a view into the bytes the cursor walks. Kind says which of
+// the other fields means something.
 type Token struct {
 	Kind  TokenKind
 	Bool  bool
@@ -48,33 +49,42 @@ func NewCursor(src []byte) Cursor {
 	return Cursor{src: src}
 }
 
-// Next reads one token.
-func (c *Cursor) Next() Token {
+// Next gives one token, with the fields that mean nothing zero.
+func (c *Cursor) Next() (t Token) {
+	c.Read(&t)
+	return t
+}
+
+// Read is Next into a token of the caller's, of which only Kind and the field that belongs to it are set: a token that is used
+// again is what makes a walk cheap.
+func (c *Cursor) Read(t *Token) {
 	if c.pos >= len(c.src) {
-		return Token{}
+		t.Kind = TokenEnd
+		return
 	}
 	m := c.src[c.pos]
 	c.pos++
 	switch {
 	case m <= markFixIntMax:
-		return Token{Kind: TokenInt, Int: int64(m)}
+		t.Kind, t.Int = TokenInt, int64(m)
 	case m <= markFixMapMax:
-		return Token{Kind: TokenMap, Len: int(m & fixLengthBits)}
+		t.Kind, t.Len = TokenMap, int(m&fixLengthBits)
 	case m <= markFixArrayMax:
-		return Token{Kind: TokenArray, Len: int(m & fixLengthBits)}
+		t.Kind, t.Len = TokenArray, int(m&fixLengthBits)
 	case m <= markFixStrMax:
-		return c.bytes(TokenString, uint64(m&fixStrLengthBits))
+		c.bytes(t, TokenString, uint64(m&fixStrLengthBits))
 	case m >= markNegFixInt:
-		return Token{Kind: TokenInt, Int: int64(int8(m))} //nolint:gosec // two's complement
+		t.Kind, t.Int = TokenInt, int64(int8(m)) //nolint:gosec // two's complement
 	default:
-		return c.marked(m)
+		c.marked(t, m)
 	}
 }
 
 // Skip goes past one whole value, with everything that it contains.
 func (c *Cursor) Skip() {
+	var t Token
 	for left := 1; left > 0; left-- {
-		switch t := c.Next(); t.Kind {
+		switch c.Read(&t); t.Kind {
 		case TokenEnd:
 			return
 		case TokenArray:
@@ -86,118 +96,110 @@ func (c *Cursor) Skip() {
 }
 
 // marked reads what follows a marker that has no value in itself.
-func (c *Cursor) marked(m byte) Token {
+func (c *Cursor) marked(t *Token, m byte) {
 	switch m {
 	case markNil:
-		return Token{Kind: TokenNil}
+		t.Kind = TokenNil
 	case markFalse, markTrue:
-		return Token{Kind: TokenBool, Bool: m == markTrue}
+		t.Kind, t.Bool = TokenBool, m == markTrue
 	case markFloat32:
-		return c.float32()
+		c.float32(t)
 	case markFloat64:
-		return c.float64()
+		c.float64(t)
 	case markUint8, markUint16, markUint32, markUint64:
-		return c.unsigned(1 << (m - markUint8))
+		c.unsigned(t, 1<<(m-markUint8))
 	case markInt8, markInt16, markInt32, markInt64:
-		return c.signed(1 << (m - markInt8))
+		c.signed(t, 1<<(m-markInt8))
 	case markStr8, markStr16, markStr32:
-		return c.sized(TokenString, 1<<(m-markStr8))
+		c.sized(t, TokenString, 1<<(m-markStr8))
 	case markBin8, markBin16, markBin32:
-		return c.sized(TokenBinary, 1<<(m-markBin8))
+		c.sized(t, TokenBinary, 1<<(m-markBin8))
 	case markExt8, markExt16, markExt32:
-		return c.sizedExt(1 << (m - markExt8))
+		c.sizedExt(t, 1<<(m-markExt8))
 	case markFixExt1, markFixExt2, markFixExt4, markFixExt8, markFixExt16:
-		return c.ext(1 << (m - markFixExt1))
+		c.ext(t, 1<<(m-markFixExt1))
 	case markArray16, markArray32:
-		return c.container(TokenArray, 2<<(m-markArray16))
+		c.container(t, TokenArray, 2<<(m-markArray16))
 	case markMap16, markMap32:
-		return c.container(TokenMap, 2<<(m-markMap16))
+		c.container(t, TokenMap, 2<<(m-markMap16))
 	default:
-		return c.end()
+		c.end(t)
 	}
 }
 
-func (c *Cursor) float32() Token {
-	bits, ok := c.number(4)
-	if !ok {
-		return c.end()
+func (c *Cursor) float32(t *Token) {
+	if bits, ok := c.number(t, 4); ok {
+		t.Kind, t.Float = TokenFloat, float64(math.Float32frombits(uint32(bits))) //nolint:gosec // 4 bytes
 	}
-	return Token{Kind: TokenFloat, Float: float64(math.Float32frombits(uint32(bits)))} //nolint:gosec // 4 bytes
 }
 
-func (c *Cursor) float64() Token {
-	bits, ok := c.number(8)
-	if !ok {
-		return c.end()
+func (c *Cursor) float64(t *Token) {
+	if bits, ok := c.number(t, 8); ok {
+		t.Kind, t.Float = TokenFloat, math.Float64frombits(bits)
 	}
-	return Token{Kind: TokenFloat, Float: math.Float64frombits(bits)}
 }
 
-func (c *Cursor) unsigned(width int) Token {
-	v, ok := c.number(width)
+func (c *Cursor) unsigned(t *Token, width int) {
+	v, ok := c.number(t, width)
 	switch {
 	case !ok:
-		return c.end()
 	case v > math.MaxInt64:
-		return Token{Kind: TokenUint, Uint: v}
+		t.Kind, t.Uint = TokenUint, v
 	default:
-		return Token{Kind: TokenInt, Int: int64(v)}
+		t.Kind, t.Int = TokenInt, int64(v)
 	}
 }
 
-func (c *Cursor) signed(width int) Token {
-	v, ok := c.number(width)
-	if !ok {
-		return c.end()
+func (c *Cursor) signed(t *Token, width int) {
+	if v, ok := c.number(t, width); ok {
+		shift := 64 - 8*width
+		t.Kind, t.Int = TokenInt, int64(v<<shift)>>shift //nolint:gosec // sign extension
 	}
-	shift := 64 - 8*width
-	return Token{Kind: TokenInt, Int: int64(v<<shift) >> shift} //nolint:gosec // sign extension
 }
 
-func (c *Cursor) sized(kind TokenKind, width int) Token {
-	n, ok := c.number(width)
-	if !ok {
-		return c.end()
+func (c *Cursor) sized(t *Token, kind TokenKind, width int) {
+	if n, ok := c.number(t, width); ok {
+		c.bytes(t, kind, n)
 	}
-	return c.bytes(kind, n)
 }
 
-func (c *Cursor) sizedExt(width int) Token {
-	n, ok := c.number(width)
-	if !ok {
-		return c.end()
+func (c *Cursor) sizedExt(t *Token, width int) {
+	if n, ok := c.number(t, width); ok {
+		c.ext(t, n)
 	}
-	return c.ext(n)
 }
 
-func (c *Cursor) ext(n uint64) Token {
-	t := c.bytes(TokenBinary, n+1)
-	if t.Kind == TokenBinary {
+func (c *Cursor) ext(t *Token, n uint64) {
+	if c.bytes(t, TokenBinary, n+1); t.Kind == TokenBinary {
 		t.Str = t.Str[1:]
 	}
-	return t
 }
 
-func (c *Cursor) container(kind TokenKind, width int) Token {
-	n, ok := c.number(width)
-	if !ok || n > uint64(len(c.src)-c.pos) { //nolint:gosec // never negative
-		return c.end()
+func (c *Cursor) container(t *Token, kind TokenKind, width int) {
+	n, ok := c.number(t, width)
+	switch {
+	case !ok:
+	case n > uint64(len(c.src)-c.pos): //nolint:gosec // never negative
+		c.end(t)
+	default:
+		t.Kind, t.Len = kind, int(n) //nolint:gosec // at most len(c.src)
 	}
-	return Token{Kind: kind, Len: int(n)} //nolint:gosec // at most len(c.src)
 }
 
-func (c *Cursor) bytes(kind TokenKind, n uint64) Token {
+func (c *Cursor) bytes(t *Token, kind TokenKind, n uint64) {
 	if n > uint64(len(c.src)-c.pos) { //nolint:gosec // never negative
-		return c.end()
+		c.end(t)
+		return
 	}
 	start := c.pos
 	c.pos += int(n) //nolint:gosec // at most len(c.src)
-	return Token{Kind: kind, Str: c.src[start:c.pos:c.pos]}
+	t.Kind, t.Str = kind, c.src[start:c.pos:c.pos]
 }
 
-// number reads a big-endian number of 1, 2, 4 or 8 bytes.
-func (c *Cursor) number(width int) (v uint64, ok bool) {
+// number reads a big-endian number of 1, 2, 4 or 8 bytes. Where it is cut, t is the end.
+func (c *Cursor) number(t *Token, width int) (v uint64, ok bool) {
 	if width > len(c.src)-c.pos {
+		c.end(t)
 		return 0, false
 	}
 	b := c.src[c.pos:]
@@ -215,7 +217,7 @@ func (c *Cursor) number(width int) (v uint64, ok bool) {
 }
 
 // end gives up: nothing that follows could be told from garbage.
-func (c *Cursor) end() Token {
+func (c *Cursor) end(t *Token) {
 	c.pos = len(c.src)
-	return Token{}
+	t.Kind = TokenEnd
 }

@@ -26,8 +26,9 @@ func FitsMapBody(canonical []byte) bool {
 		return true
 	}
 	cursor := fpm.NewCursor(canonical)
+	var token fpm.Token
 	for left := 1; left > 0; left-- {
-		switch token := cursor.Next(); token.Kind {
+		switch cursor.Read(&token); token.Kind {
 		case fpm.TokenMap:
 			if token.Len > maxBodyPairs {
 				return false
@@ -43,20 +44,29 @@ func FitsMapBody(canonical []byte) bool {
 // putBody fills a map body with a canonical payload, in payload order. The
 // payload must hold no integer above 2^63-1 (STR-57).
 func putBody(canonical []byte, body pcommon.Map) {
-	cursor := fpm.NewCursor(canonical)
-	putPairs(&cursor, cursor.Next().Len, body)
+	f := filler{cursor: fpm.NewCursor(canonical)}
+	f.cursor.Read(&f.token)
+	f.putPairs(f.token.Len, body)
 }
 
-func putPairs(cursor *fpm.Cursor, n int, into pcommon.Map) {
+// filler walks a payload with one token, used again for every value.
+type filler struct {
+	cursor fpm.Cursor
+	token  fpm.Token
+}
+
+func (f *filler) putPairs(n int, into pcommon.Map) {
 	into.EnsureCapacity(n)
 	for range n {
-		key := string(cursor.Next().Str)
-		putValue(cursor, into.PutEmpty(key))
+		f.cursor.Read(&f.token)
+		key := string(f.token.Str)
+		f.putValue(into.PutEmpty(key))
 	}
 }
 
-func putValue(cursor *fpm.Cursor, into pcommon.Value) {
-	switch token := cursor.Next(); token.Kind {
+func (f *filler) putValue(into pcommon.Value) {
+	token := &f.token
+	switch f.cursor.Read(token); token.Kind {
 	case fpm.TokenBool:
 		into.SetBool(token.Bool)
 	case fpm.TokenInt:
@@ -66,12 +76,12 @@ func putValue(cursor *fpm.Cursor, into pcommon.Value) {
 	case fpm.TokenString:
 		into.SetStr(string(token.Str))
 	case fpm.TokenMap:
-		putPairs(cursor, token.Len, into.SetEmptyMap())
+		f.putPairs(token.Len, into.SetEmptyMap())
 	case fpm.TokenArray:
-		elements := into.SetEmptySlice()
-		elements.EnsureCapacity(token.Len)
-		for range token.Len {
-			putValue(cursor, elements.AppendEmpty())
+		elements, n := into.SetEmptySlice(), token.Len
+		elements.EnsureCapacity(n)
+		for range n {
+			f.putValue(elements.AppendEmpty())
 		}
 	}
 }

@@ -51,13 +51,20 @@ func appendRowTail(dst []byte, e *Envelope, canonical []byte) []byte {
 
 // AppendPayloadJSON appends a canonical payload as JSON, in payload order at every level (ROW-11 to ROW-18).
 func AppendPayloadJSON(dst, canonical []byte) []byte {
-	cursor := fpm.NewCursor(canonical)
-	return appendValue(dst, &cursor)
+	p := printer{cursor: fpm.NewCursor(canonical)}
+	return p.appendValue(dst)
+}
+
+// printer walks a payload with one token, used again for every value.
+type printer struct {
+	cursor fpm.Cursor
+	token  fpm.Token
 }
 
 // appendValue calls itself at most as deep as a payload may nest, which the decoder limits to 16.
-func appendValue(dst []byte, cursor *fpm.Cursor) []byte {
-	switch t := cursor.Next(); t.Kind {
+func (p *printer) appendValue(dst []byte) []byte {
+	t := &p.token
+	switch p.cursor.Read(t); t.Kind {
 	case fpm.TokenBool:
 		return strconv.AppendBool(dst, t.Bool)
 	case fpm.TokenInt:
@@ -69,33 +76,34 @@ func appendValue(dst []byte, cursor *fpm.Cursor) []byte {
 	case fpm.TokenString:
 		return appendText(dst, t.Str)
 	case fpm.TokenArray:
-		return appendArray(dst, cursor, t.Len)
+		return p.appendArray(dst, t.Len)
 	case fpm.TokenMap:
-		return appendObject(dst, cursor, t.Len)
+		return p.appendObject(dst, t.Len)
 	default: // nil; a canonical payload holds nothing else
 		return append(dst, "null"...)
 	}
 }
 
-func appendArray(dst []byte, cursor *fpm.Cursor, elements int) []byte {
+func (p *printer) appendArray(dst []byte, elements int) []byte {
 	dst = append(dst, '[')
 	for i := range elements {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendValue(dst, cursor)
+		dst = p.appendValue(dst)
 	}
 	return append(dst, ']')
 }
 
-func appendObject(dst []byte, cursor *fpm.Cursor, pairs int) []byte {
+func (p *printer) appendObject(dst []byte, pairs int) []byte {
 	dst = append(dst, '{')
 	for i := range pairs {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendText(dst, cursor.Next().Str), ':')
-		dst = appendValue(dst, cursor)
+		p.cursor.Read(&p.token)
+		dst = append(appendText(dst, p.token.Str), ':')
+		dst = p.appendValue(dst)
 	}
 	return append(dst, '}')
 }
