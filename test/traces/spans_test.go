@@ -4,6 +4,7 @@
 package traces
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -83,7 +84,7 @@ func (e *engine) publishRandom(count int, first uint64) {
 }
 
 func compareStreams(a, b stream) int {
-	return slices.Compare([]string{a.worker, fmt.Sprint(a.rank)}, []string{b.worker, fmt.Sprint(b.rank)})
+	return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.rank, b.rank))
 }
 
 // TestSpansSayWhatWasPublished_COL95_FR34 compares every span with the payload of

@@ -81,7 +81,7 @@ func (of *trace) requireBounded(t *testing.T, maxSpans int, window time.Duration
 	require.LessOrEqual(t, length(*of.root), max(window+window/slew, longest))
 }
 
-func length(s span) time.Duration { return time.Duration(s.EndTimestamp() - s.StartTimestamp()) } //nolint:gosec // at most a day
+func length(s span) time.Duration { return time.Duration(s.EndTimestamp() - s.StartTimestamp()) }
 
 // requireTotals compares the root with the sums over its passes' payloads.
 func (of *trace) requireTotals(t *testing.T, number int64, passes []payload) {

@@ -83,7 +83,7 @@ func TestLivesShareNoTrace_FR33(t *testing.T) {
 	live("w")
 	live("x")
 	live("w")
-	require.EqualValues(t, 3*len(e.sockets), collector.Metrics().Sum(metricRestarts, nil))
+	collector.WaitSum(metricRestarts, nil, float64(3*len(e.sockets)))
 	collector.Stop()
 	collector = harness.Start(t, config)
 	e.probe(t, collector)
