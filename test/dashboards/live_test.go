@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
-	"github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
+	promtest "github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
 )
 
 const (
@@ -65,12 +67,11 @@ func TestEveryQueryReturnsData(t *testing.T) {
 	t.Run("documented labels", func(t *testing.T) { requireDocumentedLabels(t, server) })
 }
 
-// drops is added to the example: spans that nobody takes, and a small queue, so
-// that there are drops to see.
+// drops is added to the example: a backend that refuses all spans, so that there
+// are drops to see.
 const drops = `
-receivers: {fpm: {queue: {max_records: 100}}}
 exporters:
-  otlp_http: {endpoint: 'http://127.0.0.1:%d', sending_queue: {enabled: false}, retry_on_failure: {enabled: false}}
+  otlp_http: {endpoint: '%s', sending_queue: {enabled: false}, retry_on_failure: {enabled: false}}
 service: {pipelines: {traces: {receivers: [fpm], exporters: [otlp_http]}}}
 `
 
@@ -80,8 +81,12 @@ func startExample(t *testing.T) *promtest.Server {
 	endpoint := fmt.Sprintf("tcp://127.0.0.1:%d", harness.FreePorts(t, ranks))
 	metrics := fmt.Sprintf("127.0.0.1:%d", harness.FreePorts(t, 1))
 	telemetry := harness.FreePorts(t, 1)
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	t.Cleanup(refuses.Close)
 	overlay := filepath.Join(t.TempDir(), "drops.yaml")
-	require.NoError(t, os.WriteFile(overlay, fmt.Appendf(nil, drops, harness.FreePorts(t, 1)), 0o600))
+	require.NoError(t, os.WriteFile(overlay, fmt.Appendf(nil, drops, refuses.URL), 0o600))
 
 	server := promtest.Start(t, promtest.Options{Config: scrapeConfig(t, metrics, fmt.Sprintf("127.0.0.1:%d", telemetry))})
 	run(t, []string{

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
+	promtest "github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
 )
 
 // promtool comes with the Prometheus that the tests use.
