@@ -187,17 +187,28 @@ func (b *MetricsBuilder) AddStream(m *StreamMetrics, now time.Time, end bool) {
 	w.writeStarts()
 	w.writeTotals()
 	w.writeGauges()
+	m.inEmission = true
 	b.added = append(b.added, addedStream{stream: m, lastRecord: m.lastRecord, end: end})
 }
 
-// Commit remembers that the consumer took the emission. Without it the next one
-// ends the same series again.
+// Commit remembers that the consumer took the emission.
 func (b *MetricsBuilder) Commit() {
 	for _, a := range b.added {
 		a.stream.mu.Lock()
+		a.stream.inEmission = false
 		a.stream.emitted = true
 		// A record that came meanwhile begins the series anew.
 		a.stream.stale = a.end && a.stream.lastRecord.Equal(a.lastRecord)
+		a.stream.mu.Unlock()
+	}
+}
+
+// Abandon is for an emission that the consumer refused: the next one begins or
+// ends the same series again.
+func (b *MetricsBuilder) Abandon() {
+	for _, a := range b.added {
+		a.stream.mu.Lock()
+		a.stream.inEmission = false
 		a.stream.mu.Unlock()
 	}
 }

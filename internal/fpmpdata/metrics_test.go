@@ -387,6 +387,30 @@ func TestForgottenStreams_STR_99(t *testing.T) {
 	require.True(t, emitted.Done())
 }
 
+// What an emission has begun must end, although the stream lost its state before
+// the consumer had taken it (STR-99).
+func TestForgottenWhileEmitted_STR_99(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		m := newStream(metricsConfig())
+		m.Fold(work(0.02, 1, 10, 1), 0, receivedAt)
+		b := NewMetricsBuilder("scope", "1", receivedAt)
+		b.AddStream(m, receivedAt, false)
+		m.Forget()
+		require.False(t, m.Done(), "nobody knows yet")
+		if !taken {
+			b.Abandon()
+			require.True(t, m.Done(), "nothing was begun")
+			continue
+		}
+		b.Commit()
+		require.False(t, m.Done())
+		for series, points := range emit(t, receivedAt, m) {
+			require.True(t, points[0].Flags().NoRecordedValue(), series)
+		}
+		require.True(t, m.Done())
+	}
+}
+
 func TestRanksOfAWorkerShareItsMetrics_COL_94(t *testing.T) {
 	cfg := metricsConfig()
 	var streams []*StreamMetrics

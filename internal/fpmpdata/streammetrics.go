@@ -46,11 +46,12 @@ type StreamMetrics struct {
 	dpRank int64
 	start  time.Time // of all its totals: the receiver's first record of the stream (COL-92)
 
-	mu        sync.Mutex
-	worker    *Worker
-	emitted   bool // its series exist
-	stale     bool // and have ended
-	forgotten bool // it lost its state
+	mu         sync.Mutex
+	worker     *Worker
+	inEmission bool // its series are about to exist or to end
+	emitted    bool // its series exist
+	stale      bool // and have ended
+	forgotten  bool // it lost its state
 
 	records       [fpm.RecordKinds]int64
 	missing       int64
@@ -217,11 +218,12 @@ func (m *StreamMetrics) Forget() {
 }
 
 // Done tells whether a forgotten stream needs no emission anymore: its series
-// have ended or were never begun.
+// have ended or were never begun. What becomes of one that is just being emitted
+// is not known yet.
 func (m *StreamMetrics) Done() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.forgotten && (m.stale || !m.emitted)
+	return m.forgotten && !m.inEmission && (m.stale || !m.emitted)
 }
 
 // Over tells whether the stream's series are to end by now.

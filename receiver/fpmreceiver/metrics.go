@@ -118,12 +118,13 @@ func (s *metricsSignal) emit(ctx context.Context, end bool) error {
 	ctx = s.obs.StartMetricsOp(ctx)
 	err := s.next.ConsumeMetrics(ctx, metrics)
 	s.obs.EndMetricsOp(ctx, dataFormat, points, err)
-	if err != nil {
-		return err
+	if err == nil {
+		builder.Commit()
+	} else {
+		builder.Abandon()
 	}
-	builder.Commit()
 	s.removeDone()
-	return nil
+	return err
 }
 
 func (s *metricsSignal) split(now time.Time, end bool) (live, over []*fpmpdata.StreamMetrics) {

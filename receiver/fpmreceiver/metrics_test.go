@@ -99,6 +99,41 @@ func TestMetricsAreEmittedAnInterval(t *testing.T) {
 	})
 }
 
+// A stream that gives way while its first series are on their way to the consumer
+// ends with the next emission, or the consumer would hold them for ever (FR-19).
+func TestFR_19_StreamForgottenDuringAnEmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig(nobody)
+		cfg.MaxStreams = 2
+		sink := &busyMetrics{}
+		r := startSignals(t, cfg, nil, sink, nil)
+		sink.during = func() { r.feedNumbered(0, 1, pass("8", 0, 1), pass("9", 0, 2)) }
+		r.feedNumbered(0, 0, pass("7", 0, 0))
+		time.Sleep(5100 * time.Millisecond)
+		got := newest(&sink.MetricsSink)
+		require.Equal(t, point{value: 1}, got[[2]string{"7", "fpm.records pass"}])
+		time.Sleep(5 * time.Second)
+		got = newest(&sink.MetricsSink)
+		require.True(t, got[[2]string{"7", "fpm.records pass"}].stale)
+		require.Equal(t, point{value: 1}, got[[2]string{"8", "fpm.records pass"}])
+		require.NoError(t, r.Shutdown(t.Context()))
+	})
+}
+
+// busyMetrics lets something happen during the first emission.
+type busyMetrics struct {
+	consumertest.MetricsSink
+	during func()
+}
+
+func (s *busyMetrics) ConsumeMetrics(ctx context.Context, metrics pmetric.Metrics) error {
+	if s.during != nil {
+		s.during()
+		s.during = nil
+	}
+	return s.MetricsSink.ConsumeMetrics(ctx, metrics)
+}
+
 // The end: last totals, then no value for any series (COL-93).
 func TestCOL_93_ShutdownEndsEverySeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
