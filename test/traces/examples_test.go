@@ -5,9 +5,11 @@ package traces
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +77,10 @@ func TestFullExample(t *testing.T) {
 	metrics, health := fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("127.0.0.1:%d", port+1)
 	collector := harness.Start(t, example(t, "full", "config.yaml"), append(environment,
 		"OTLP_ENDPOINT="+b.endpoint, "FPM_PATH="+base, "FPM_METRICS_ENDPOINT="+metrics, "FPM_HEALTH_ENDPOINT="+health)...)
-	require.Contains(t, get(t, "http://"+health+"/status?verbose", ""), "receiver:fpm")
+	harness.Eventually(t, func() bool {
+		body, status := fetch(t, "http://"+health+"/status?verbose", "")
+		return status == http.StatusOK && strings.Contains(body, "receiver:fpm")
+	}, "the collector is not healthy")
 	spans := publishRanks(t, publisher, sockets, 300)
 
 	// Exact metrics, with exemplars that lead to spans.
@@ -85,7 +90,8 @@ func TestFullExample(t *testing.T) {
 	}, "fpm_records_total is not 600")
 	found := map[string]bool{}
 	harness.Eventually(t, func() bool {
-		for _, match := range exemplar.FindAllStringSubmatch(get(t, page, "application/openmetrics-text; version=1.0.0"), -1) {
+		body, _ := fetch(t, page, "application/openmetrics-text; version=1.0.0")
+		for _, match := range exemplar.FindAllStringSubmatch(body, -1) {
 			found[match[1]] = true
 		}
 		return len(found) > 0
