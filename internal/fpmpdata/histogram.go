@@ -55,6 +55,15 @@ func (h *bucketHistogram) copyTo(point pmetric.HistogramDataPoint) {
 	point.BucketCounts().FromRaw(h.counts)
 }
 
+// copyEndTo says that there is no value. The point keeps its shape: remote write
+// ends the series of the sum and of a bucket only when the point has them (STR-98).
+func (h *bucketHistogram) copyEndTo(point pmetric.HistogramDataPoint) {
+	point.SetFlags(noValue)
+	point.SetSum(0)
+	point.ExplicitBounds().FromRaw(h.bounds)
+	point.BucketCounts().FromRaw(make([]uint64, len(h.counts)))
+}
+
 // exemplar is a span that was really emitted, for a recorded duration.
 type exemplar struct {
 	seconds float64

@@ -299,7 +299,7 @@ func (w *streamWriter) writeDuration(t *timing, kind fpm.PassKind) {
 	w.stamp(point)
 	w.timingAttributes(point.Attributes(), kind, t)
 	if w.stale {
-		point.SetFlags(noValue)
+		t.duration[kind].buckets.copyEndTo(point)
 	} else {
 		t.duration[kind].copyTo(point)
 	}
@@ -354,7 +354,7 @@ func (w *streamWriter) histogram(metric int, h *bucketHistogram, attribute, attr
 	w.stamp(point)
 	w.attributes(point.Attributes(), attribute, attributeValue)
 	if w.stale {
-		point.SetFlags(noValue)
+		h.copyEndTo(point)
 		return
 	}
 	h.copyTo(point)

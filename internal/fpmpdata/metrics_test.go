@@ -387,6 +387,31 @@ func TestForgottenStreams_STR_99(t *testing.T) {
 	require.True(t, emitted.Done())
 }
 
+// Remote write ends the series of a sum and of a bucket only when the point has
+// them.
+func TestEndOfAHistogramKeepsItsShape_STR_98(t *testing.T) {
+	m := newStream(metricsConfig())
+	m.Fold(work(0.02, 1, 10, 1), 0, receivedAt)
+	emit(t, receivedAt, m)
+	over := receivedAt.Add(2 * time.Minute)
+	b := NewMetricsBuilder("scope", "1", over)
+	b.AddStream(m, over, false)
+	histograms := 0
+	for _, metric := range b.Metrics().ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().All() {
+		if metric.Type() != pmetric.MetricTypeHistogram {
+			continue
+		}
+		histograms++
+		for _, p := range metric.Histogram().DataPoints().All() {
+			require.True(t, p.Flags().NoRecordedValue(), metric.Name())
+			require.True(t, p.HasSum(), metric.Name())
+			require.Positive(t, p.ExplicitBounds().Len(), metric.Name())
+			require.Equal(t, p.ExplicitBounds().Len()+1, p.BucketCounts().Len(), metric.Name())
+		}
+	}
+	require.Equal(t, 3, histograms)
+}
+
 // What an emission has begun must end, although the stream lost its state before
 // the consumer had taken it (STR-99).
 func TestForgottenWhileEmitted_STR_99(t *testing.T) {
