@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
-	"github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
+	promtest "github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
 )
 
 const (
@@ -53,9 +54,7 @@ func requireStored(t *testing.T, server *promtest.Server, s *stage, streams []*e
 	t.Helper()
 	want := expected{}
 	for rank, stream := range streams {
-		for series, value := range stream.want {
-			want[series] = value
-		}
+		maps.Copy(want, stream.want)
 		endpoint := labels{"job": "default/backend", "instance": s.instance(rank)}
 		want.set("fpm_endpoint_up", endpoint, 1)
 		want.set("fpm_endpoint_restarts_total", endpoint, 0)

@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
-	"github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
+	promtest "github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
 )
 
 // TestExemplars_COL109 follows every exemplar that Prometheus has stored to the

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
+	promtest "github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
 )
 
 // expected is what Prometheus must have stored, by series: the sums over what was

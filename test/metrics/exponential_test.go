@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
-	"github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
+	promtest "github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
 )
 
 // durations of the passes, in seconds, far enough apart for buckets of their own,

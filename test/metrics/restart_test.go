@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
-	"github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
+	promtest "github.com/otelcol-fpm/otelcol-fpm/test/prometheus"
 )
 
 // TestGap_FR12: the counter of missing records exists at 0 before the first one is
