@@ -106,6 +106,7 @@ type MetricsBuilder struct {
 type addedStream struct {
 	stream     *StreamMetrics
 	lastRecord time.Time
+	timings    int
 	end        bool
 }
 
@@ -188,7 +189,7 @@ func (b *MetricsBuilder) AddStream(m *StreamMetrics, now time.Time, end bool) {
 	w.writeTotals()
 	w.writeGauges()
 	m.inEmission = true
-	b.added = append(b.added, addedStream{stream: m, lastRecord: m.lastRecord, end: end})
+	b.added = append(b.added, addedStream{stream: m, lastRecord: m.lastRecord, timings: len(m.timings), end: end})
 }
 
 // Commit remembers that the consumer took the emission.
@@ -196,7 +197,7 @@ func (b *MetricsBuilder) Commit() {
 	for _, a := range b.added {
 		a.stream.mu.Lock()
 		a.stream.inEmission = false
-		a.stream.emitted = true
+		a.stream.emitted, a.stream.emittedTimings = true, a.timings
 		// A record that came meanwhile begins the series anew.
 		a.stream.stale = a.end && a.stream.lastRecord.Equal(a.lastRecord)
 		a.stream.mu.Unlock()
@@ -225,17 +226,13 @@ type streamWriter struct {
 // a backend sees the first increase too (FR-18).
 func (w *streamWriter) writeStarts() {
 	m := w.stream
-	zero := streamWriter{
-		points: w.points, stream: NewStreamMetrics(m.cfg, m.worker, m.dpRank, m.start), now: w.start, start: w.start,
-	}
+	zero := streamWriter{points: w.points, stream: m, now: w.start, start: w.start}
 	if !m.emitted {
+		zero.stream = NewStreamMetrics(m.cfg, m.worker, m.dpRank, m.start)
 		zero.writeTotals()
 	}
-	for _, t := range m.timings {
-		if !t.emitted {
-			zero.writeTiming(newTiming(m.cfg, t.scope, t.hasScope))
-			t.emitted = true
-		}
+	for _, t := range m.timings[m.emittedTimings:] {
+		zero.writeTiming(newTiming(m.cfg, t.scope, t.hasScope))
 	}
 }
 

@@ -294,6 +294,13 @@ func TestFR_18_EveryTotalBeginsAt0(t *testing.T) {
 			require.Equal(t, pcommon.NewTimestampFromTime(receivedAt), p.StartTimestamp(), series)
 		}
 	}
+	refused := newStream(metricsConfig())
+	refused.Fold(work(0.02, 1, 10, 1), 5, receivedAt)
+	b := NewMetricsBuilder("scope", "1", now)
+	b.AddStream(refused, now, false)
+	b.Abandon()
+	require.Len(t, emit(t, now, refused)["fpm.forward_pass.time{dp_rank=3,pass.kind=mixed}"], 2, "what was refused did not begin")
+
 	scoped := work(0.02, 1, 10, 1)
 	scoped.TimingScope = []byte("execute_model_cuda")
 	m.Fold(scoped, 0, now)

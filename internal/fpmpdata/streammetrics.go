@@ -53,11 +53,13 @@ type StreamMetrics struct {
 	stale      bool // and have ended
 	forgotten  bool // it lost its state
 
+	emittedTimings int // how many of timings have series
+
 	records       [fpm.RecordKinds]int64
 	missing       int64
 	passes        [fpm.PassKinds]int64
 	untimed       [fpm.PassKinds]int64
-	timings       []*timing
+	timings       []*timing // in the order of their first record
 	steps         [phases]int64
 	prefillTokens int64
 	kvRead        [phases]int64
@@ -74,7 +76,6 @@ type StreamMetrics struct {
 type timing struct {
 	scope    string
 	hasScope bool
-	emitted  bool
 	time     [fpm.PassKinds]floatSum
 	duration [fpm.PassKinds]durationHistogram
 }

@@ -115,7 +115,7 @@ func (r *run) feedNumbered(endpoint int, first uint64, payloads ...[]byte) {
 
 // splitByReason are the counters that show a reason once it came up.
 var splitByReason = []string{
-	"fpm_receiver_connects", "fpm_receiver_disconnects", "fpm_receiver_invalid_messages", "fpm_receiver_dropped_records",
+	"fpm_receiver_connects", "fpm_receiver_disconnects", "fpm_receiver_invalid_messages",
 }
 
 // metric reads one own counter or gauge, the points that have all attributes

@@ -110,11 +110,15 @@ func (r *fpmReceiver) observeDropped(_ context.Context, o metric.Int64Observer) 
 	return nil
 }
 
+// observeDrops reports every reason from 0 on: an alert on the first drop needs
+// the increase.
 func observeDrops(o metric.Int64Observer, p *publisher, signal string, queueFull int64, d *drops) {
-	signalAttribute := attribute.String("signal", signal)
-	observe(o, queueFull, p, signalAttribute, attribute.String("reason", dropQueueFull))
-	observe(o, d.refused.Load(), p, signalAttribute, attribute.String("reason", dropRefused))
-	observe(o, d.shutdown.Load(), p, signalAttribute, attribute.String("reason", dropShutdown))
+	for reason, total := range map[string]int64{
+		dropQueueFull: queueFull, dropRefused: d.refused.Load(), dropShutdown: d.shutdown.Load(),
+	} {
+		o.Observe(total, metric.WithAttributes(
+			attribute.String("endpoint", p.name), attribute.String("signal", signal), attribute.String("reason", reason)))
+	}
 }
 
 // observe reports a total that is split by reason, once there is something to
