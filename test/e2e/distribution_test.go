@@ -48,7 +48,8 @@ func TestQuickstartRuns_COL18(t *testing.T) {
 	endpoint := fmt.Sprintf("tcp://127.0.0.1:%d", harness.FreePorts(t, 2))
 	publisher := harness.StartPublisher(t)
 	socket := publisher.Bind(endpoint)
-	collector := harness.Start(t, string(config), "FPM_ENDPOINT="+endpoint, "FPM_PATH="+base, "FPM_INTERVAL=100ms")
+	collector := harness.Start(t, string(config), "FPM_ENDPOINT="+endpoint, "FPM_PATH="+base, "FPM_INTERVAL=100ms",
+		fmt.Sprintf("FPM_METRICS_ENDPOINT=127.0.0.1:%d", harness.FreePorts(t, 1)))
 	publisher.WaitSubscribers(socket, 1)
 	publisher.Passes(socket, harness.Passes{Count: 10, WorkerID: "w"})
 	harness.Eventually(t, func() bool { return len(harness.Rows(t, base)) > 0 }, "no row")
