@@ -6,6 +6,7 @@ package faults
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -51,7 +52,7 @@ func mountSmall(t *testing.T) string {
 	t.Helper()
 	needRoot(t, "mounts a tmpfs of 4 MiB")
 	dir := t.TempDir()
-	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
+	unable(t, "mounts a tmpfs of 4 MiB", syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return dir
 }
@@ -133,6 +134,7 @@ func TestDiskFullQueueFull_FR30(t *testing.T) {
 func withoutOverride(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() == 0 {
+		unable(t, "drops capabilities", exec.CommandContext(t.Context(), "setpriv", "--bounding-set=-dac_override", "true").Run())
 		wrap(t, fmt.Sprintf("exec setpriv --inh-caps=-dac_override,-dac_read_search --bounding-set=-dac_override,-dac_read_search '%s' \"$@\"\n", harness.Binary(t)))
 	}
 }

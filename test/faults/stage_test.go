@@ -304,11 +304,23 @@ func residentKiB(t *testing.T, pid int) int {
 	return n
 }
 
-// needRoot skips a test that mounts.
+// needRoot skips a test that needs the rights of root.
 func needRoot(t *testing.T, why string) {
 	t.Helper()
-	if os.Geteuid() == 0 {
+	if os.Geteuid() != 0 {
+		t.Skipf("needs root: %s", why)
+	}
+}
+
+// unable skips a test for which root has no right here, as in a container without
+// capabilities. In CI that is a failure.
+func unable(t *testing.T, why string, err error) {
+	t.Helper()
+	if err == nil {
 		return
 	}
-	t.Skipf("needs root: %s", why)
+	if os.Getenv("CI_E2E_REQUIRED") != "" {
+		require.NoError(t, err, why)
+	}
+	t.Skipf("%s: %v", why, err)
 }
