@@ -174,8 +174,8 @@ func (x *explanation) matchArrivals() {
 		}
 		x.written++
 		stream := m.Endpoint + "\x00" + m.WorkerID
-		before, any := last[stream]
-		if any && i < before && !x.Redelivery {
+		before, seen := last[stream]
+		if seen && i < before && !x.Redelivery {
 			x.fault("%s arrived after %s", m, x.Sent[before])
 		}
 		last[stream] = max(i, before)
@@ -275,14 +275,14 @@ func (x *explanation) between(s *stretch, last, next int, pending []Message) {
 		if a.WorkerID != b.WorkerID || b.Sequence <= a.Sequence {
 			s.restarts++
 		} else {
-			s.phantom += int(b.Sequence - a.Sequence - 1) //nolint:gosec // small numbers of a test
+			s.phantom += int(b.Sequence - a.Sequence - 1)
 		}
 	}
 }
 
 func (x *explanation) collectorEnded(a, b Arrival) bool {
 	return slices.ContainsFunc(x.Ends, func(end time.Time) bool {
-		ms := uint64(end.UnixMilli()) //nolint:gosec // after 1970
+		ms := uint64(end.UnixMilli())
 		return a.ObservedMS <= ms && ms <= b.ObservedMS
 	})
 }

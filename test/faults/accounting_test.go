@@ -54,8 +54,9 @@ func (s *story) forget(texts ...string) {
 	s.Arrived = left
 }
 
-// spoil makes a message invalid.
-func (s *story) spoil(i int) {
+// spoil makes the fourth message invalid.
+func (s *story) spoil() {
+	const i = 3
 	s.forget(s.Sent[i].Text)
 	s.Sent[i].Text, s.Sent[i].Invalid = "", "truncated"
 }
@@ -89,12 +90,12 @@ func TestAccountCloses(t *testing.T) {
 			s.count(map[string]float64{metricMessages: 7, metricRecords: 7, metricRows: 7})
 		}, map[Fate]int{Written: 7, BeforeFirst: 2, AfterLast: 1}},
 		"invalid ones are counted": {func(s *story) {
-			s.spoil(3)
+			s.spoil()
 			s.count(map[string]float64{metricMessages: 10, metricRecords: 9, metricRows: 9, metricInvalid + " truncated": 1})
 		}, map[Fate]int{Written: 9, Invalid: 1}},
 		"an invalid one that was lost is missing": {func(s *story) {
 			s.Unbroken = false
-			s.spoil(3)
+			s.spoil()
 			s.count(map[string]float64{metricMessages: 9, metricRecords: 9, metricRows: 9, metricMissing: 1})
 		}, map[Fate]int{Written: 9, Invalid: 1}},
 		"the receiver drops": {func(s *story) {
@@ -201,11 +202,11 @@ func TestAccountReportsDiscrepancies(t *testing.T) {
 			s.count(map[string]float64{metricMessages: 8, metricRecords: 8, metricRows: 8, metricMissing: 1})
 		}, "1 missing"},
 		"an invalid one not counted": {func(s *story) {
-			s.spoil(3)
+			s.spoil()
 			s.count(map[string]float64{metricMessages: 10, metricRecords: 9, metricRows: 9})
 		}, "are not 9 records"},
 		"an invalid one under another reason": {func(s *story) {
-			s.spoil(3)
+			s.spoil()
 			s.count(map[string]float64{metricMessages: 10, metricRecords: 9, metricRows: 9, metricInvalid + " too_deep": 1})
 		}, "counted as too_deep"},
 		"a hole without telemetry": {func(s *story) {

@@ -146,7 +146,7 @@ func TestDirectoryNotWritable_FR30(t *testing.T) {
 	dir := t.TempDir()
 	mode := func(mode os.FileMode) { require.NoError(t, os.Chmod(dir, mode)) }
 	mode(0o500)
-	t.Cleanup(func() { mode(0o700) }) //nolint:gosec // a folder
+	t.Cleanup(func() { mode(0o700) })
 	endpoint := address(t)
 	p := eager(endpoint).start(t)
 	s := newStage(t, setting{
@@ -156,14 +156,14 @@ func TestDirectoryNotWritable_FR30(t *testing.T) {
 	s.waitReceived(100)
 	require.Zero(t, s.rowsWritten())
 	before := s.usage()
-	mode(0o700) //nolint:gosec // a folder
+	mode(0o700)
 	first := s.waitRows(1)
 	require.Less(t, first, diskRecovery)
 	s.waitRows(200)
 	mode(0o500)
 	s.waitErrors("create")
 	time.Sleep(pick(time.Second, 10*time.Second))
-	mode(0o700) //nolint:gosec // a folder
+	mode(0o700)
 	second := s.waitRows(1)
 	require.Less(t, second, diskRecovery)
 	s.waitRows(100)

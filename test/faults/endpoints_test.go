@@ -191,7 +191,7 @@ func TestFileDescriptorsRunOut(t *testing.T) {
 	time.Sleep(pick(2*time.Second, 10*time.Second))
 	require.True(t, s.Running())
 	for _, l := range publishers[:all-stay] {
-		require.NoError(t, l.Publisher.Close())
+		require.NoError(t, l.Close())
 	}
 	remaining := publishers[all-stay:]
 	start := time.Now()

@@ -6,6 +6,7 @@ package faults
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -136,7 +137,7 @@ func (p *process) sent() (messages []Message) {
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err == io.EOF { //nolint:errorlint // as documented
+		if errors.Is(err, io.EOF) {
 			return messages
 		}
 		require.NoError(p.t, err)

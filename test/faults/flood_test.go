@@ -88,7 +88,7 @@ func TestFloods_FR1_FR2_FR3(t *testing.T) {
 			before, counted, lines := residentKiB(t, s.PID()), count(), warnings(s.Log())
 			most, sent := before, 0
 			start, looked := time.Now(), time.Now()
-			for time.Since(start) < pick(2*time.Second, 10*time.Second) {
+			for time.Since(start) < pick(time.Second, 10*time.Second) {
 				send(f)
 				sent++
 				if time.Since(looked) > 100*time.Millisecond {

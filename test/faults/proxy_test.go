@@ -182,6 +182,6 @@ func inNamespace(t *testing.T, command string) {
 func wrap(t *testing.T, script string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "collector")
-	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700)) //nolint:gosec // a script of the test
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
 	t.Setenv("OTELCOL_FPM_BINARY", path)
 }

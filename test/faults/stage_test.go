@@ -148,7 +148,7 @@ func (s *stage) waitReceived(n int) time.Duration {
 // up is fpm.endpoint.up of all endpoints together; -1: not yet emitted.
 func (s *stage) up() int {
 	s.t.Helper()
-	response, err := http.Get(s.metrics) //nolint:noctx,gosec // a page of this test
+	response, err := http.Get(s.metrics) //nolint:noctx // a page of this test
 	if err != nil {
 		return -1
 	}
@@ -262,7 +262,7 @@ func (s *stage) usage() usage {
 	s.t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.PID()))
 	require.NoError(s.t, err)
-	response, err := http.Get(s.pprof) //nolint:noctx,gosec // a page of this test
+	response, err := http.Get(s.pprof) //nolint:noctx // a page of this test
 	require.NoError(s.t, err)
 	text, err := io.ReadAll(response.Body)
 	require.NoError(s.t, err)
