@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -168,13 +169,14 @@ func TestImageNeedsNothingButItsVolume(t *testing.T) {
 	require.NoError(t, os.Chmod(volume, 0o750))
 
 	p := publish(t, loopback(t))
+	ports := harness.FreePorts(t, 3)
 	var log syncBuffer
 	args := append([]string{"--mount", "sh", "-ec", container, "container"}, image.command...)
 	command := exec.Command("unshare", args...) //nolint:noctx // ended below
 	command.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "ROOT=" + root, "VOLUME=" + volume, "UID_OF_IMAGE=" + strconv.Itoa(image.uid),
 		"FPM_ENDPOINT=" + p.endpoint, "FPM_MODE=full",
-		fmt.Sprintf("FPM_METRICS_PORT=%d", harness.FreePorts(t, 1)), fmt.Sprintf("FPM_TELEMETRY_PORT=%d", harness.FreePorts(t, 1)),
+		fmt.Sprintf("FPM_METRICS_PORT=%d", ports), fmt.Sprintf("FPM_TELEMETRY_PORT=%d", ports+1), fmt.Sprintf("FPM_HEALTH_PORT=%d", ports+2),
 	}
 	command.Stdout, command.Stderr = &log, &log
 	require.NoError(t, command.Start())
@@ -197,6 +199,7 @@ func TestImageNeedsNothingButItsVolume(t *testing.T) {
 	p.pass("../../escape")
 	base := filepath.Join(volume, "dynamo-fpm")
 	harness.Eventually(t, func() bool { return len(harness.Segments(t, base)) == 2 }, "no trace files")
+	requireHealthy(t, fmt.Sprintf("http://127.0.0.1:%d/", ports+2))
 	require.NoError(t, command.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, <-ended, log.String())
 
@@ -209,6 +212,15 @@ func TestImageNeedsNothingButItsVolume(t *testing.T) {
 	}
 	require.NotContains(t, log.String(), "read-only file system")
 	require.NotContains(t, log.String(), "\terror\t")
+}
+
+// requireHealthy asks as the probes of an orchestrator do.
+func requireHealthy(t *testing.T, url string) {
+	t.Helper()
+	response, err := http.Get(url) //nolint:noctx // a local endpoint of the test
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
 }
 
 // requireUnprivileged reads what the kernel says of a process.
