@@ -75,10 +75,19 @@ func fill(t *testing.T, dir string) string {
 
 // TestDiskFull_FR30 fills the disk and empties it again, with each durability.
 // Another exporter on the same pipeline goes on meanwhile.
+//
+// Once the collector's own queue before the trace exporter is full, too, that
+// queue refuses, and the receiver offers the batch again, to all exporters: the
+// other one waits as well, and gets that batch once for each attempt. Nothing is
+// lost.
 func TestDiskFull_FR30(t *testing.T) {
-	for name, exporter := range map[string]string{
-		"buffered": "flush_interval: 100ms",
-		"synced":   "durability: synced",
+	for name, tc := range map[string]struct {
+		exporter string
+		refuses  bool // its queue is soon full
+	}{
+		"buffered":          {exporter: "flush_interval: 100ms"},
+		"synced":            {exporter: "durability: synced"},
+		"synced_queue_full": {exporter: "durability: synced\n    sending_queue: {queue_size: 20}", refuses: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := mountSmall(t)
@@ -86,16 +95,20 @@ func TestDiskFull_FR30(t *testing.T) {
 			endpoint := address(t)
 			p := eager(endpoint).start(t)
 			s := newStage(t, setting{
-				endpoints: []string{endpoint}, base: filepath.Join(dir, "rows"), exporter: exporter,
+				endpoints: []string{endpoint}, base: filepath.Join(dir, "rows"), exporter: tc.exporter,
 				exporters: b.exporter(), pipeline: "fpm_trace, otlp_http",
 			})
 			s.waitRows(100)
 			before := s.usage()
 			filler := fill(t, dir)
 			s.waitErrors("write")
-			taken := len(b.arrivals())
-			harness.Eventually(t, func() bool { return len(b.arrivals()) >= taken+100 }, "the other exporter is stuck, too")
-			time.Sleep(pick(time.Second, 20*time.Second))
+			if tc.refuses {
+				s.WaitLog("sending queue is full")
+			} else {
+				taken := len(b.arrivals())
+				harness.Eventually(t, func() bool { return len(b.arrivals()) >= taken+100 }, "the other exporter is stuck, too")
+			}
+			time.Sleep(pick(time.Second, 10*time.Second))
 			require.NoError(t, os.Remove(filler))
 			took := s.waitRows(1)
 			require.Less(t, took, diskRecovery)
@@ -104,7 +117,8 @@ func TestDiskFull_FR30(t *testing.T) {
 			s.stopPublisher(p)
 			account := s.close(p.sent(), true)
 			require.Empty(t, account.Totals.Dropped)
-			requireClosed(t, Evidence{Sent: p.sent(), Arrived: b.arrivals()})
+			other := requireClosed(t, Evidence{Sent: p.sent(), Arrived: b.arrivals(), Redelivery: tc.refuses})
+			require.Equal(t, len(p.sent()), other.Fates[Written])
 			t.Logf("rows %v after there was space", took)
 		})
 	}
