@@ -20,7 +20,7 @@ VENV := .venv/installed
 
 BINARY := dist/otelcol-fpm
 # Tests that drive the built binary; they are `make e2e`.
-E2E := test/e2e test/metrics test/traces test/dashboards
+E2E := test/e2e test/metrics test/prometheus test/traces test/dashboards
 
 FUZZTIME ?= 10s
 BENCH ?= .

@@ -45,9 +45,9 @@ type StreamMetrics struct {
 	cfg    *MetricsConfig
 	dpRank int64
 	start  time.Time // of all its totals: the receiver's first record of the stream (COL-92)
+	worker *Worker
 
 	mu         sync.Mutex
-	worker     *Worker
 	inEmission bool // its series are about to exist or to end
 	emitted    bool // its series exist
 	stale      bool // and have ended
@@ -55,6 +55,11 @@ type StreamMetrics struct {
 
 	emittedTimings int // how many of timings have series
 
+	totals
+}
+
+// totals are what the records of a stream add up to, and what the last ones said.
+type totals struct {
 	records       [fpm.RecordKinds]int64
 	missing       int64
 	passes        [fpm.PassKinds]int64
@@ -90,21 +95,30 @@ type gauges struct {
 
 // NewStreamMetrics makes the metrics of a stream at its first record.
 func NewStreamMetrics(cfg *MetricsConfig, worker *Worker, dpRank int64, start time.Time) *StreamMetrics {
-	m := &StreamMetrics{
-		cfg: cfg, worker: worker, dpRank: dpRank, start: start,
-		batchTokens: newBucketHistogram(batchTokenBuckets),
-	}
-	for p := range phases {
-		m.batchRequests[p] = newBucketHistogram(batchRequestBuckets)
-	}
-	return m
+	return &StreamMetrics{cfg: cfg, worker: worker, dpRank: dpRank, start: start, totals: newTotals()}
 }
 
-// SetWorker changes the resource of a stream that returned from stale.
-func (m *StreamMetrics) SetWorker(worker *Worker) {
+func newTotals() totals {
+	t := totals{batchTokens: newBucketHistogram(batchTokenBuckets)}
+	for p := range phases {
+		t.batchRequests[p] = newBucketHistogram(batchRequestBuckets)
+	}
+	return t
+}
+
+// Rename is for a stream that returned from stale under another identity: its
+// totals go on in the metrics that are returned, and the series under the old name
+// end, as those of a stream that lost its state.
+func (m *StreamMetrics) Rename(worker *Worker) *StreamMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.worker = worker
+	renamed := &StreamMetrics{cfg: m.cfg, worker: worker, dpRank: m.dpRank, start: m.start, totals: m.totals}
+	m.totals = newTotals()
+	for _, t := range renamed.timings {
+		m.timings = append(m.timings, newTiming(m.cfg, t.scope, t.hasScope))
+	}
+	m.forgotten = true
+	return renamed
 }
 
 // Fold adds one record (section 8 of the stream's rules). missing is how many

@@ -12,10 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp/zmtptest"
 	"github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver/internal/metadata"
@@ -48,25 +50,46 @@ func (c *counting) ConsumeLogs(_ context.Context, logs plog.Logs) error {
 	return nil
 }
 
-// BenchmarkReceive is the way of a message from its frames to the consumer of
-// its log record: decoding, loss accounting, queue, pdata. "account" stops
-// before the queue.
+// BenchmarkReceive is the way of a message from its frames on: decoding alone,
+// with loss accounting, with its share in the metrics, and to the consumer of its
+// log record. What the metrics cost a message is "metrics" less "decode".
 func BenchmarkReceive(b *testing.B) {
-	b.Run("account", func(b *testing.B) { benchmarkReceive(b, testConfig(nobody), nil) })
+	b.Run("decode", benchmarkDecode)
+	b.Run("account", func(b *testing.B) { benchmarkReceive(b, testConfig(nobody), nil, nil) })
+	b.Run("metrics", func(b *testing.B) { benchmarkReceive(b, testConfig(nobody), nil, consumertest.NewNop()) })
 	for _, body := range []string{bodyMap, bodyMsgpack} {
 		b.Run("logs_"+body, func(b *testing.B) {
 			cfg := testConfig(nobody)
 			cfg.Logs.Body = body
 			cfg.Queue = QueueConfig{MaxRecords: 1 << 30, MaxBytes: 1 << 40}
-			benchmarkReceive(b, cfg, &counting{})
+			benchmarkReceive(b, cfg, &counting{}, nil)
 		})
 	}
 }
 
-func benchmarkReceive(b *testing.B, cfg *Config, next *counting) {
+func benchmarkDecode(b *testing.B) {
+	var decoder fpm.Decoder
+	var pass fpm.ForwardPass
+	message := benchMessage()
+	b.ReportAllocs()
+	b.SetBytes(1)
+	for b.Loop() {
+		message.next()
+		sequence, payload, err := fpm.ParseFrames(message.Frames)
+		if err == nil {
+			err = decoder.Decode(payload, sequence, &pass)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchmarkReceive(b *testing.B, cfg *Config, next *counting, metrics consumer.Metrics) {
 	b.Helper()
 	r, err := newReceiver(cfg, nopSettings())
 	require.NoError(b, err)
+	r.nextMetrics = metrics
 	if next != nil {
 		r.nextLogs = next
 	}

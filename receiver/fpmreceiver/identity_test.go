@@ -139,11 +139,14 @@ func TestSTR_102_ReturnUnderAnotherName(t *testing.T) {
 		cfg.Traces.Window = time.Hour
 		logs, metrics, traces := &consumertest.LogsSink{}, &consumertest.MetricsSink{}, &consumertest.TracesSink{}
 		r := startSignals(t, cfg, logs, metrics, traces)
+		time.Sleep(time.Second) // so that the end falls between two emissions
 		r.feedNumbered(0, 0, pass("7", 0, 0))
 		r.feedNumbered(1, 0, pass("7", 0, 0))
-		time.Sleep(2 * time.Minute)
+		time.Sleep(61 * time.Second)
+		require.False(t, newest(metrics)[[2]string{nobody + "-2", "fpm.records pass"}].stale, "not yet emitted as such")
 		r.feedNumbered(1, 1, pass("7", 0, 1)) // the first to return gets the worker's name
 		time.Sleep(6 * time.Second)
+		require.InDelta(t, 2, newest(metrics)[[2]string{"7", "fpm.records pass"}].value, 0, "totals go on")
 		require.False(t, newest(metrics)[[2]string{"7", "fpm.records pass"}].stale)
 		require.True(t, newest(metrics)[[2]string{nobody + "-2", "fpm.records pass"}].stale)
 		require.NoError(t, r.Shutdown(t.Context()))

@@ -70,6 +70,21 @@ func (s *metricsSignal) newStream(worker *fpmpdata.Worker, dpRank int64, at time
 	return m
 }
 
+// rename lets a stream's totals go on under another name.
+func (s *metricsSignal) rename(m *fpmpdata.StreamMetrics, worker *fpmpdata.Worker) *fpmpdata.StreamMetrics {
+	if s == nil || m == nil {
+		return nil
+	}
+	renamed := m.Rename(worker)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams[renamed] = struct{}{}
+	if m.Done() {
+		delete(s.streams, m)
+	}
+	return renamed
+}
+
 // forget ends a stream that lost its state. One that was never emitted goes at
 // once, so that endless new workers cost nothing between two emissions.
 func (s *metricsSignal) forget(m *fpmpdata.StreamMetrics) {

@@ -42,11 +42,12 @@ func (p *publisher) stateOf(verdict *stream.Verdict, at time.Time) *streamState 
 // rename gives a stream that returned from stale the identity that was decided
 // anew.
 func (p *publisher) rename(state *streamState, worker *fpmpdata.Worker) {
+	if worker.Key() == state.worker.Key() {
+		return
+	}
 	p.traces.forget(p, state) // an open window belongs to the old name
 	state.worker = worker
-	if state.metrics != nil {
-		state.metrics.SetWorker(worker)
-	}
+	state.metrics = p.metrics.rename(state.metrics, worker)
 }
 
 func (p *publisher) newState(verdict *stream.Verdict, at time.Time) *streamState {
