@@ -20,13 +20,14 @@ VENV := .venv/installed
 
 BINARY := dist/otelcol-fpm
 # Tests that drive the built binary; they are `make e2e`.
-E2E := test/e2e test/metrics test/prometheus test/traces test/dashboards
+E2E := test/e2e test/metrics test/prometheus test/traces test/dashboards test/faults test/security
 
+SOAK ?= 30m
 FUZZTIME ?= 10s
 BENCH ?= .
 BENCHCOUNT ?= 1
 
-.PHONY: build run test e2e lint generate check-generate bench fuzz fmt tidy validate-examples ci clean
+.PHONY: build run test e2e faults soak lint generate check-generate bench fuzz fmt tidy validate-examples ci clean
 
 ## build: the distribution, dist/otelcol-fpm, and the synthetic engine, bin/fpmgen
 build: bin/fpmgen
@@ -52,6 +53,15 @@ e2e: build $(VENV)
 	test/prometheus/install.sh
 	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 CI_E2E_REQUIRED=1 E2E_FOREIGN=1 \
 		$(TOOL) gotestsum --format pkgname-and-test-fails -- -count=1 -p 1 -timeout 30m $(addsuffix /...,$(addprefix ./,$(E2E)))
+
+## faults: the whole fault matrix, with its long waits and hundreds of kills
+faults: build $(VENV)
+	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 CI_E2E_REQUIRED=1 FAULTS=full \
+		go test -count=1 -timeout 2h -v ./test/faults/...
+
+## soak: 512 streams for SOAK (default 30m), judged and plotted
+soak: build
+	test/soak/run.sh $(SOAK)
 
 ## lint: style, contracts and known vulnerabilities
 lint: $(GOLANGCI)
