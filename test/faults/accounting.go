@@ -66,7 +66,7 @@ type Fate string
 // The fates. A message has exactly one.
 const (
 	Written      Fate = "written"
-	Invalid      Fate = "invalid, counted by reason"
+	Invalid      Fate = "invalid: counted by reason, or lost as any other"
 	Counted      Fate = "in a hole, counted as missing or dropped"
 	Dropped      Fate = "at an edge, counted as dropped"
 	BeforeFirst  Fate = "invisible: before the first record of the stream"
