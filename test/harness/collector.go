@@ -272,10 +272,10 @@ func Eventually(tb testing.TB, condition func() bool, format string, args ...any
 func FreePorts(tb testing.TB, n int) int {
 	tb.Helper()
 	const first, last = 21000, 31000
-	start := first + os.Getpid()*37%(last-first-n)
-	for try := range last - first - n {
-		port := first + (start-first+int(nextPort.Add(int64(n)))+try)%(last-first-n)
-		if portsFree(port, n) {
+	start := os.Getpid() * 37
+	for range last - first {
+		port := first + (start+int(nextPort.Add(int64(n)))-n)%(last-first)
+		if port+n <= last && portsFree(port, n) {
 			return port
 		}
 	}
