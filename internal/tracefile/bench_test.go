@@ -117,7 +117,7 @@ func variedRows(n int) []byte {
 
 // BenchmarkMember is PERF-6 and PERF-7: levels and rows a member, klauspost's gzip beside the standard library's.
 func BenchmarkMember(b *testing.B) {
-	for _, rows := range []int{1, 27, 1500} {
+	for _, rows := range []int{1, 5, 10, 27, 50, 100, 1500} {
 		text := variedRows(rows)
 		for _, level := range []int{1, 3, 6, 9} {
 			b.Run(fmt.Sprintf("rows=%d/klauspost-%d", rows, level), func(b *testing.B) {
