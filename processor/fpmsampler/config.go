@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/collector/confmap"
 
@@ -30,11 +31,19 @@ func validateMode(c *Config) error {
 	}
 }
 
+// minInterval refuses a number without unit, which is read as nanoseconds and
+// would make the sampler tick without pause.
+const minInterval = time.Millisecond
+
 func validateInterval(c *Config) error {
-	if c.Interval <= 0 {
+	switch {
+	case c.Interval <= 0:
 		return fmt.Errorf("interval must be a positive duration (got %s)", c.Interval)
+	case c.Interval < minInterval:
+		return fmt.Errorf("interval must be at least %s (got %s): a duration needs a unit, such as 5s", minInterval, c.Interval)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // validateIdleTTL keeps a key alive for at least one whole interval without

@@ -36,6 +36,7 @@ func TestSMP1ValidConfigs(t *testing.T) {
 		"default.yaml":       {Mode: "sampled", Interval: 5 * time.Second, IdleTTL: time.Hour},
 		"full.yaml":          {Mode: "full", Interval: 250 * time.Millisecond, IdleTTL: time.Minute},
 		"mode_any_case.yaml": {Mode: "  FuLL ", Interval: 5 * time.Second, IdleTTL: time.Hour},
+		"shortest.yaml":      {Mode: "sampled", Interval: time.Millisecond, IdleTTL: time.Hour},
 		"ttl_at_limit.yaml":  {Mode: "sampled", Interval: 5 * time.Second, IdleTTL: 10 * time.Second},
 	} {
 		t.Run(file, func(t *testing.T) {
@@ -51,6 +52,9 @@ func TestSMP1ConfigErrorsNameKeyAndValue(t *testing.T) {
 		"bad_mode.yaml":       {`mode must be "sampled" or "full" (got "random")`},
 		"bad_mode_blank.yaml": {`mode must be "sampled" or "full" (got "  ")`},
 		"bad_interval.yaml":   {"interval must be a positive duration (got 0s)"},
+		"bad_interval_without_unit.yaml": {
+			"interval must be at least 1ms (got 5ns): a duration needs a unit, such as 5s",
+		},
 		"bad_interval_full.yaml": {
 			"interval must be a positive duration (got -1s)",
 		},

@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// Time without an arrival after which a key with nothing pending is forgotten. At least twice the interval.
 	IdleTTL time.Duration `mapstructure:"idle_ttl"`
-	// Time between two ticks; each tick emits the newest changed forward pass of every key. Must be positive.
+	// Time between two ticks; each tick emits the newest changed forward pass of every key. At least 1ms.
 	Interval time.Duration `mapstructure:"interval"`
 	// Either sampled (one forward pass of a key and interval) or full (every forward pass, at once). Case and blanks around it are ignored.
 	Mode string `mapstructure:"mode"`
