@@ -84,7 +84,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalScalar accepts what a plain integer field accepts, and text. It is needed beside UnmarshalText because
+// UnmarshalScalar accepts the whole numbers that a plain integer field accepts, and text. It is needed beside UnmarshalText because
 // confmap hands only text to the latter, and because a plain integer field turns a too large number into a wrong one
 // instead of refusing it.
 func (s *Size) UnmarshalScalar(value confmap.ScalarValue) error {
@@ -137,14 +137,17 @@ func fromUint(v uint64) (Size, error) {
 	return Size(v), nil
 }
 
-// fromFloat takes the whole part, as a plain integer field does: YAML reads 1e3 as a float. The negated comparison
-// catches NaN.
+// fromFloat takes whole numbers, because YAML reads 1e3 as a float. Unlike a plain integer field it refuses a fraction
+// instead of cutting it off. The negated comparison catches NaN.
 func fromFloat(v float64) (Size, error) {
 	if v < 0 {
 		return 0, fmt.Errorf("a byte size must not be negative (got %s)", formatFloat(v))
 	}
 	if !(v < math.MaxInt64) {
 		return 0, fmt.Errorf("a byte size must not be above %s (got %s)", maxValue, formatFloat(v))
+	}
+	if v != math.Trunc(v) {
+		return 0, fmt.Errorf("a byte size must be a whole number (got %s)", formatFloat(v))
 	}
 	return Size(v), nil
 }

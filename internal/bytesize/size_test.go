@@ -38,7 +38,7 @@ type config struct {
 	Size Size `mapstructure:"size"`
 }
 
-// plainConfig is the yardstick of ENV-8: numbers give what a plain integer field gives.
+// plainConfig is the yardstick of ENV-8: whole numbers give what a plain integer field gives.
 type plainConfig struct {
 	Size int64 `mapstructure:"size"`
 }
@@ -55,6 +55,8 @@ func TestENV8NumbersGiveWhatAPlainIntegerFieldGives(t *testing.T) {
 		{"0x10", 16},
 		{"5_0", 50},
 		{"1e3", 1000},
+		{"1000.0", 1000},
+		{"1e15", 1e15},
 		{" 5000 ", 5000},
 		{"0", 0},
 		{"268435456", 256 * MiB},
@@ -107,6 +109,11 @@ func TestENV8RefusedValuesAreNamed(t *testing.T) {
 	for value, named := range map[string]string{
 		"-1":                     "(got -1)",
 		"-1.5":                   "(got -1.5)",
+		"-0.5":                   "(got -0.5)",
+		"0.5":                    "a byte size must be a whole number (got 0.5)",
+		"1000.7":                 "a byte size must be a whole number (got 1000.7)",
+		"1000.0000001":           "(got 1000.0000001)",
+		"4503599627370495.5":     "(got 4503599627370495.5)",
 		`"-1KiB"`:                `(got "-1KiB")`,
 		"9223372036854775808":    "(got 9223372036854775808)",
 		"18446744073709551615":   "(got 18446744073709551615)",
