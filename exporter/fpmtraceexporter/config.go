@@ -100,6 +100,7 @@ func (c *Config) Validate() error {
 		c.validateFlush(),
 		c.validateRetention(),
 		c.validateQueue(),
+		c.validateRetry(),
 	)
 }
 
@@ -134,6 +135,7 @@ func (c *Config) validateFlush() error {
 	if c.FlushInterval <= 0 {
 		errs = append(errs, fmt.Errorf("flush_interval must be a positive duration (got %s)", c.FlushInterval))
 	}
+	errs = append(errs, validateUnit("flush_interval", c.FlushInterval))
 	if c.FlushBytes <= 0 {
 		errs = append(errs, fmt.Errorf("flush_bytes must be positive (got %s)", c.FlushBytes))
 	}
@@ -146,11 +148,32 @@ func (c *Config) validateFlush() error {
 	return errors.Join(errs...)
 }
 
+// validateUnit refuses a duration so short that its unit must have been forgotten: a number without one is nanoseconds.
+func validateUnit(key string, value time.Duration) error {
+	if value > 0 && value < time.Millisecond {
+		return fmt.Errorf("%s must be at least %s (got %s): a duration needs a unit, such as 5s", key, time.Millisecond, value)
+	}
+	return nil
+}
+
+// validateRetry adds to the collector's own checks.
+func (c *Config) validateRetry() error {
+	if !c.BackOffConfig.Enabled {
+		return nil
+	}
+	return errors.Join(
+		validateUnit("retry_on_failure::initial_interval", c.BackOffConfig.InitialInterval),
+		validateUnit("retry_on_failure::max_interval", c.BackOffConfig.MaxInterval),
+		validateUnit("retry_on_failure::max_elapsed_time", c.BackOffConfig.MaxElapsedTime),
+	)
+}
+
 func (c *Config) validateRetention() error {
 	var errs []error
 	if c.Retention.MaxTotalBytes < 0 {
 		errs = append(errs, fmt.Errorf("retention::max_total_bytes must not be negative (got %s)", c.Retention.MaxTotalBytes))
 	}
+	errs = append(errs, validateUnit("retention::max_age", c.Retention.MaxAge))
 	if c.Retention.MaxAge < 0 {
 		errs = append(errs, fmt.Errorf("retention::max_age must not be negative (got %s)", c.Retention.MaxAge))
 	}

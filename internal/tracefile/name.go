@@ -32,6 +32,9 @@ func BaseFromPath(path string) (string, error) {
 	if trimmed == "" {
 		return "", fmt.Errorf("path must not be blank (got %q)", path)
 	}
+	if strings.ContainsRune(trimmed, 0) {
+		return "", fmt.Errorf("path must not contain a NUL byte, which no file name can hold (got %q)", path)
+	}
 	base, stripped := strings.CutSuffix(trimmed, segmentSuffix)
 	if !stripped {
 		base = strings.TrimSuffix(trimmed, ".jsonl")

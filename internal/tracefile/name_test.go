@@ -40,7 +40,7 @@ func TestFIL_2_BaseFromPath(t *testing.T) {
 
 func TestFIL_62_RejectedPaths(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"", " ", "\t\n", "/", "/tmp/", ".jsonl.gz", ".jsonl", "/tmp/.jsonl.gz", "a/.jsonl"} {
+	for _, path := range []string{"", " ", "\t\n", "/", "/tmp/", ".jsonl.gz", ".jsonl", "/tmp/.jsonl.gz", "a/.jsonl", "a\x00b", "/tmp/\x00"} {
 		_, err := BaseFromPath(path)
 		require.ErrorContains(t, err, "path", path)
 	}
