@@ -18,16 +18,25 @@ const maxBodyDepth = 17
 // cost minutes. Real payloads have fewer than thirty.
 const maxBodyPairs = 256
 
+// maxBodyValues bounds the values of a map body altogether: each takes some fifty
+// bytes of memory, so that a payload of a million one-byte elements would take
+// fifty times its size. Lists of an entry a request stay far below.
+const maxBodyValues = 16384
+
 // FitsMapBody tells whether a canonical payload can be a map body at a
-// reasonable price. One that can't is carried as bytes, like one with an integer
-// above 2^63-1.
+// reasonable price in time and memory. One that can't is carried as bytes, like one
+// with an integer above 2^63-1.
 func FitsMapBody(canonical []byte) bool {
 	if len(canonical) < 2*maxBodyPairs {
 		return true
 	}
 	cursor := fpm.NewCursor(canonical)
 	var token fpm.Token
+	values := 0
 	for left := 1; left > 0; left-- {
+		if values++; values > maxBodyValues {
+			return false
+		}
 		switch cursor.Read(&token); token.Kind {
 		case fpm.TokenMap:
 			if token.Len > maxBodyPairs {

@@ -91,6 +91,21 @@ func TestFitsMapBody(t *testing.T) {
 	}
 }
 
+// What is cheap to send must not be dear to hold.
+func TestFitsMapBodyBoundsTheValues(t *testing.T) {
+	list := func(n int, element func([]byte) []byte) []byte {
+		payload := fpm.AppendArrayHeader(fpm.AppendString(fpm.AppendMapHeader(nil, 1), "zzz"), n)
+		for range n {
+			payload = element(payload)
+		}
+		return payload
+	}
+	emptyMap := func(dst []byte) []byte { return fpm.AppendMapHeader(dst, 0) }
+	require.True(t, FitsMapBody(list(10_000, fpm.AppendNil)))
+	require.False(t, FitsMapBody(list(900_000, fpm.AppendNil)))
+	require.False(t, FitsMapBody(list(500_000, emptyMap)))
+}
+
 func TestROW_27_BodiesThatAreNoPayload(t *testing.T) {
 	for _, body := range []pcommon.Value{
 		pcommon.NewValueEmpty(), pcommon.NewValueStr("x"), pcommon.NewValueInt(1), pcommon.NewValueSlice(), deep(t, 100_000),

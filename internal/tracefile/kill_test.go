@@ -21,9 +21,9 @@ const (
 	childDurability = "FPM_TEST_CHILD_DURABILITY"
 )
 
-// TestFIL_57_Killed: after SIGKILL no row is missing whose push had returned nil, and every complete member is readable.
+// TestFIL_57_Killed: after SIGKILL no row is missing whose push had returned nil, and every complete member is readable. It
+// starts processes, as TestFR_21_OtherReaders does.
 func TestFIL_57_Killed(t *testing.T) {
-	t.Parallel()
 	if os.Getenv(childBase) != "" {
 		writeUntilKilled(t)
 		return

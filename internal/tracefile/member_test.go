@@ -191,9 +191,9 @@ func TestFIL_13_ActiveFileIsReadableAtAnyMoment(t *testing.T) {
 	w.shutdown()
 }
 
-// TestFR_21_OtherReaders: gzip -t, zcat and Python read closed segments and the active one (CON-10).
+// TestFR_21_OtherReaders: gzip -t, zcat and Python read closed segments and the active one (CON-10). It starts processes,
+// which hold the locks of other tests for a moment: so it runs before the parallel ones.
 func TestFR_21_OtherReaders(t *testing.T) {
-	t.Parallel()
 	w := newRig(t, func(s *setup) { s.cfg.FlushBytes, s.cfg.RollBytes = 1500, 20_000 })
 	w.enqueue(run(1, 100)...)
 	w.eventually(func() bool { return w.obs.written() == 100 }, "flushed")

@@ -192,16 +192,26 @@ func (cfg *Config) Validate() error {
 		cfg.Metrics.validate(),
 		cfg.Traces.validate(),
 		positive("max_message_size", int64(cfg.MaxMessageSize), cfg.MaxMessageSize),
-		positive("forget_after", int64(cfg.ForgetAfter), cfg.ForgetAfter),
+		cfg.validateForgetAfter(),
 		positive("max_streams", int64(cfg.MaxStreams), cfg.MaxStreams),
 	)
 }
 
+func (cfg *Config) validateForgetAfter() error {
+	if err := duration("forget_after", cfg.ForgetAfter); err != nil {
+		return err
+	}
+	if cfg.ForgetAfter < cfg.Metrics.StaleAfter {
+		return fmt.Errorf("forget_after must be at least metrics::stale_after, %s (got %s)", cfg.Metrics.StaleAfter, cfg.ForgetAfter)
+	}
+	return nil
+}
+
 func (cfg *ConnectionConfig) validate() error {
 	err := errors.Join(
-		positive("connection::dial_timeout", int64(cfg.DialTimeout), cfg.DialTimeout),
-		positive("connection::handshake_timeout", int64(cfg.HandshakeTimeout), cfg.HandshakeTimeout),
-		positive("connection::initial_backoff", int64(cfg.InitialBackoff), cfg.InitialBackoff),
+		duration("connection::dial_timeout", cfg.DialTimeout),
+		duration("connection::handshake_timeout", cfg.HandshakeTimeout),
+		duration("connection::initial_backoff", cfg.InitialBackoff),
 	)
 	if cfg.IdleTimeout < minIdleTimeout || cfg.IdleTimeout > maxIdleTimeout {
 		err = errors.Join(err, fmt.Errorf("connection::idle_timeout must be from %s to %s (got %s)", minIdleTimeout, maxIdleTimeout, cfg.IdleTimeout))
@@ -215,13 +225,16 @@ func (cfg *ConnectionConfig) validate() error {
 func (cfg *BatchConfig) validate() error {
 	return errors.Join(
 		positive("batch::max_records", int64(cfg.MaxRecords), cfg.MaxRecords),
-		positive("batch::timeout", int64(cfg.Timeout), cfg.Timeout),
+		duration("batch::timeout", cfg.Timeout),
 	)
 }
 
 func (cfg *Config) validateQueue() error {
 	if err := positive("queue::max_records", int64(cfg.Queue.MaxRecords), cfg.Queue.MaxRecords); err != nil {
 		return err
+	}
+	if cfg.Queue.MaxRecords < cfg.Batch.MaxRecords {
+		return fmt.Errorf("queue::max_records must be at least batch::max_records, %d (got %d)", cfg.Batch.MaxRecords, cfg.Queue.MaxRecords)
 	}
 	if cfg.Queue.MaxBytes < cfg.MaxMessageSize {
 		return fmt.Errorf("queue::max_bytes must hold at least one message of max_message_size, %s (got %s)", cfg.MaxMessageSize, cfg.Queue.MaxBytes)
@@ -238,8 +251,8 @@ func (cfg *LogsConfig) validate() error {
 
 func (cfg *MetricsConfig) validate() error {
 	err := errors.Join(
-		positive("metrics::interval", int64(cfg.Interval), cfg.Interval),
-		positive("metrics::stale_after", int64(cfg.StaleAfter), cfg.StaleAfter),
+		duration("metrics::interval", cfg.Interval),
+		duration("metrics::stale_after", cfg.StaleAfter),
 		notNegative("metrics::idle_after", cfg.IdleAfter),
 		oneOf("metrics::histogram", cfg.Histogram, histogramExplicit, histogramExponential),
 	)
@@ -263,7 +276,7 @@ func validateBuckets(buckets []float64) error {
 
 func (cfg *TracesConfig) validate() error {
 	err := errors.Join(
-		positive("traces::window", int64(cfg.Window), cfg.Window),
+		duration("traces::window", cfg.Window),
 		notNegative("traces::min_duration", cfg.MinDuration),
 	)
 	if cfg.MaxSpans < 2 {
@@ -277,6 +290,17 @@ func notNegative(key string, value time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("%s must not be negative (got %s)", key, value)
+}
+
+// minDuration is far below any sensible setting: a number without a unit is
+// nanoseconds to the configuration, and would keep a core busy.
+const minDuration = time.Millisecond
+
+func duration(key string, value time.Duration) error {
+	if value >= minDuration {
+		return nil
+	}
+	return fmt.Errorf("%s must be at least %s (got %s): a duration needs a unit, such as 5s", key, minDuration, value)
 }
 
 func positive(key string, number int64, shown any) error {

@@ -22,6 +22,11 @@ const (
 	maxRetry     = 5 * time.Second
 )
 
+// maxBatchBytes bounds the payloads of a batch beside batch::max_records: pdata takes
+// many times the memory of what it is built from, and an endpoint with huge payloads must
+// not hold up the records of the others.
+const maxBatchBytes = 1 << 20
+
 // drainTimeout bounds the hand-over at shutdown: the service gives no deadline,
 // and a consumer that never returns must not keep the collector alive (FR-31).
 const drainTimeout = 10 * time.Second
@@ -55,6 +60,8 @@ type delivery[T item] struct {
 	stop   chan struct{} // closed: nothing new will come
 	done   chan struct{}
 	lost   int // valid once done is closed
+
+	underWay atomic.Int64 // items of the batch that is being handed on
 }
 
 func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.Context, []T) error) *delivery[T] {
@@ -86,7 +93,8 @@ func (d *delivery[T]) run() {
 
 // deliver hands on one batch, or counts why not. It uses the slice again.
 func (d *delivery[T]) deliver(items []T) []T {
-	items = d.queue.Pop(items[:0], d.batch.MaxRecords)
+	items = d.queue.Pop(items[:0], fairqueue.Limits{Items: d.batch.MaxRecords, Bytes: maxBatchBytes})
+	d.underWay.Store(int64(len(items)))
 	err := d.retry(items)
 	switch {
 	case err == nil:
@@ -142,7 +150,7 @@ func (d *delivery[T]) shutdown(ctx context.Context) error {
 	case <-d.done:
 	case <-time.After(time.Second):
 		waiting, _ := d.queue.Len()
-		return fmt.Errorf("the next consumer did not return: its batch and %d waiting records are lost", waiting)
+		return fmt.Errorf("a batch of %d records was not handed on in time: it and %d waiting records are lost", d.underWay.Load(), waiting)
 	}
 	if d.lost > 0 {
 		return fmt.Errorf("%d records could not be handed on before the shutdown's deadline", d.lost)

@@ -96,12 +96,12 @@ func (p *publisher) warnOfIdentity(verdict *stream.Verdict) {
 		return
 	}
 	if len(p.pass.WorkerID) == 0 {
-		p.reports.warn("empty_worker_id", "The engine sends an empty worker_id: the endpoint stands for the worker. Set producer_id to name it", func() []zap.Field {
+		p.reports.warn("empty_worker_id", "The engine sends an empty worker_id: its telemetry is named after the endpoint. Set producer_id to name its trace files", func() []zap.Field {
 			return []zap.Field{zap.String("endpoint", p.name), zap.Int64("dp_rank", p.pass.DPRank)}
 		})
 	}
 	if verdict.Shared {
-		p.reports.warn("shared_worker_id", "Another live endpoint has the same worker_id and dp_rank: the endpoint stands for this worker", func() []zap.Field {
+		p.reports.warn("shared_worker_id", "Another live endpoint has the same worker_id and dp_rank: this one's telemetry is named after the endpoint", func() []zap.Field {
 			return []zap.Field{zap.String("endpoint", p.name), zap.String("worker_id", excerpt(p.pass.WorkerID)), zap.Int64("dp_rank", p.pass.DPRank)}
 		})
 	}
@@ -149,7 +149,7 @@ func (p *publisher) OnStatus(up bool, err *zmtp.Error) {
 		return
 	}
 	p.health.setDown(p.name, err)
-	p.reports.warn("down_"+err.Reason.String(), "Endpoint down, trying on", func() []zap.Field {
+	p.reports.warn("down_"+err.Reason.String(), "Endpoint down, retrying", func() []zap.Field {
 		return []zap.Field{zap.String("endpoint", p.name), zap.String("reason", err.Reason.String()), zap.Error(err)}
 	})
 }

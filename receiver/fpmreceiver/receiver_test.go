@@ -153,7 +153,7 @@ func TestFR_7_PublisherComesLater(t *testing.T) {
 
 	sink := &consumertest.LogsSink{}
 	r := start(t, testConfig("tcp://"+address), sink)
-	eventually(t, func() bool { return r.metric("fpm_receiver_connects", "result", "dial") > 2 }, "trying on")
+	eventually(t, func() bool { return r.metric("fpm_receiver_connects", "result", "dial") > 2 }, "retrying")
 	late, err := zmtptest.NewPublisher("tcp", address, zmtptest.PublisherConfig{})
 	require.NoError(t, err)
 	defer func() { _ = late.Close() }()

@@ -43,10 +43,13 @@ func (t *target) worker(workerID, identity string) *fpmpdata.Worker {
 // every fault.
 func (cfg *Config) targets() ([]target, error) {
 	if cfg.Endpoint != "" && len(cfg.Endpoints) > 0 {
-		return nil, fmt.Errorf("endpoint (%q) and endpoints (%d of them) can't be set both: move the one into the list", cfg.Endpoint, len(cfg.Endpoints))
+		return nil, fmt.Errorf("endpoint (%q) and endpoints (%d of them) cannot both be set: move the one into the list", cfg.Endpoint, len(cfg.Endpoints))
 	}
 	if len(cfg.Endpoints) > 0 {
 		return cfg.listedTargets()
+	}
+	if cfg.Endpoints != nil {
+		return nil, fmt.Errorf("endpoints must not be an empty list: leave it out to read %s", defaultEndpoint)
 	}
 	address := cfg.Endpoint
 	if address == "" {

@@ -35,7 +35,13 @@ PY
 
 run="${FPM_RUN:-run}"
 mkdir -p "$run"
-rm -f "$run"/dynamo-fpm.*.jsonl.gz
+# Two in one folder would delete each other's files.
+if other="$(cat "$run/demo.pid" 2>/dev/null)" && kill -0 "$other" 2>/dev/null; then
+	echo "Another make run (process $other) writes to $run: stop it, or set FPM_RUN to another folder." >&2
+	exit 1
+fi
+echo $$ >"$run/demo.pid"
+rm -f "$run"/dynamo-fpm.*.jsonl.gz # of the run before
 FPM_ENDPOINT="tcp://127.0.0.1:$(free_port 20380 2)"
 FPM_PATH="$(cd "$run" && pwd)/dynamo-fpm"
 metrics_port="$(free_port 9464 1)"
@@ -52,12 +58,14 @@ stop() {
 		kill -TERM "$process" 2>/dev/null || true
 		wait "$process" 2>/dev/null || true
 	done
+	rm -f "$run/demo.pid"
 	echo
 	echo "Stopped. Rows on disk: $(zcat "$run"/dynamo-fpm.*.jsonl.gz 2>/dev/null | wc -l)"
 }
 trap stop EXIT
 trap 'exit 0' INT TERM
 
+echo "Starting; files of the run before in $run are deleted."
 bin/fpmgen --endpoint "$FPM_ENDPOINT" --ranks 2 --rate 4 >"$run/fpmgen.log" 2>&1 &
 engine=$!
 dist/otelcol-fpm --config examples/quickstart/config.yaml >"$run/otelcol-fpm.log" 2>&1 &

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Limits bound a queue. Both are > 0.
+// Limits bound a queue, or what is taken out at a time. Both are > 0.
 type Limits struct {
 	Items int
 	Bytes int64
@@ -154,12 +154,18 @@ func (q *Queue[T]) Wait(limit int, timeout time.Duration, stop <-chan struct{}) 
 	}
 }
 
-// Pop moves up to limit of the oldest items to dst, in the order of arrival.
-func (q *Queue[T]) Pop(dst []T, limit int) []T {
+// Pop moves the oldest items to dst, in the order of arrival: at least one, if any
+// waits, and no more than the limits allow.
+func (q *Queue[T]) Pop(dst []T, limits Limits) []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for range min(limit, q.all.length) {
-		dst = append(dst, q.removeOldestOf(q.all.head.source))
+	bytes := int64(0)
+	for range min(limits.Items, q.all.length) {
+		head := q.all.head
+		if bytes += head.size; bytes > limits.Bytes && len(dst) > 0 {
+			break
+		}
+		dst = append(dst, q.removeOldestOf(head.source))
 	}
 	return dst
 }

@@ -12,16 +12,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// atMost limits the items that are taken out, and nothing else.
+func atMost(items int) Limits { return Limits{Items: items, Bytes: 1 << 60} }
+
+func TestPopIsBoundedByBytes(t *testing.T) {
+	q := New[int](Limits{Items: 10, Bytes: 1000}, nil)
+	s := q.NewSource()
+	for i, size := range []int64{500, 10, 40, 60, 1} {
+		s.Push(i, size)
+	}
+	limits := Limits{Items: 10, Bytes: 100}
+	require.Equal(t, []int{0}, q.Pop(nil, limits), "one item may be larger")
+	require.Equal(t, []int{1, 2}, q.Pop(nil, limits))
+	require.Equal(t, []int{3, 4}, q.Pop(nil, limits))
+	require.Empty(t, q.Pop(nil, limits))
+}
+
 func TestSTR_100_FirstInFirstOut(t *testing.T) {
 	q := New[int](Limits{Items: 10, Bytes: 100}, nil)
 	a, b := q.NewSource(), q.NewSource()
 	a.Push(1, 1)
 	b.Push(2, 1)
 	a.Push(3, 1)
-	require.Equal(t, []int{1, 2}, q.Pop(nil, 2))
+	require.Equal(t, []int{1, 2}, q.Pop(nil, atMost(2)))
 	a.Push(4, 1)
-	require.Equal(t, []int{3, 4}, q.Pop(nil, 10))
-	require.Empty(t, q.Pop(nil, 10))
+	require.Equal(t, []int{3, 4}, q.Pop(nil, atMost(10)))
+	require.Empty(t, q.Pop(nil, atMost(10)))
 }
 
 func TestSTR_100_RecordsRunOut(t *testing.T) {
@@ -37,7 +53,7 @@ func TestSTR_100_RecordsRunOut(t *testing.T) {
 	require.Zero(t, quiet.Dropped())
 	quiet.Push(-2, 1)
 	require.Equal(t, []int{0, 1, 2, 3}, dropped, "a newcomer displaces the one that holds most, not itself")
-	require.Equal(t, []int{-1, 4, 5, -2}, q.Pop(nil, 10))
+	require.Equal(t, []int{-1, 4, 5, -2}, q.Pop(nil, atMost(10)))
 }
 
 func TestSTR_100_BytesRunOut(t *testing.T) {
@@ -66,7 +82,7 @@ func TestRemovedSourceGoesWithItsLastItem(t *testing.T) {
 	q.RemoveSource(empty)
 	q.RemoveSource(full)
 	require.Len(t, q.sources, 1)
-	require.Equal(t, []int{1}, q.Pop(nil, 1))
+	require.Equal(t, []int{1}, q.Pop(nil, atMost(1)))
 	require.Empty(t, q.sources)
 }
 
@@ -84,7 +100,7 @@ func TestLimitsHoldAndNothingIsLostUncounted(t *testing.T) {
 		sources[random.IntN(len(sources))].Push(i, random.Int64N(60))
 		pushed++
 		if random.IntN(10) == 0 {
-			popped += len(q.Pop(nil, random.IntN(20)))
+			popped += len(q.Pop(nil, atMost(random.IntN(20))))
 		}
 		items, bytes := q.Len()
 		require.LessOrEqual(t, items, limits.Items)
@@ -120,7 +136,7 @@ func TestWait(t *testing.T) {
 		require.True(t, q.Wait(2, 200*time.Millisecond, stop))
 		require.Equal(t, 50*time.Millisecond, time.Since(begin), "enough items wait for nothing")
 
-		q.Pop(nil, 10)
+		q.Pop(nil, atMost(10))
 		go func() {
 			time.Sleep(time.Second)
 			close(stop)
@@ -138,7 +154,7 @@ func BenchmarkPushPop(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		s.Push(i, 416)
 		if i%512 == 511 {
-			dst = q.Pop(dst[:0], 512)
+			dst = q.Pop(dst[:0], atMost(512))
 		}
 	}
 }
