@@ -40,6 +40,22 @@ func ParseDurability(s string) (Durability, error) {
 	return 0, fmt.Errorf("durability must be one of buffered, flushed, synced (got %q)", s)
 }
 
+// blocked says in two words what rows do as long as nothing can be written.
+func (d Durability) blocked() string {
+	if d == Buffered {
+		return "rows wait"
+	}
+	return "pushes fail"
+}
+
+// whileFailing says what becomes of rows that can't be written yet.
+func (d Durability) whileFailing() string {
+	if d == Buffered {
+		return "they wait, and the oldest are dropped when the queue is full"
+	}
+	return "their pushes fail, and the collector's queue and retry decide what becomes of them"
+}
+
 // Config of a Writer. All of it is valid: the exporter checks what a user set (FIL-62).
 type Config struct {
 	Base             string        // from BaseFromPath

@@ -451,3 +451,45 @@ func wholeRows(t *testing.T, data []byte) []string {
 	}
 	return decodeRows(t, data[:end])
 }
+
+// TestFIL_55_TextsSayWhatHappensToTheRows: only buffered rows wait in a queue of the writer.
+func TestFIL_55_TextsSayWhatHappensToTheRows(t *testing.T) {
+	t.Parallel()
+	for durability, want := range map[Durability]struct{ log, blocked string }{
+		Buffered: {"the oldest are dropped when the queue is full", "rows wait until they can"},
+		Flushed:  {"their pushes fail", "pushes fail until they can"},
+		Synced:   {"their pushes fail", "pushes fail until they can"},
+	} {
+		t.Run(durability.String(), func(t *testing.T) {
+			t.Parallel()
+			for op, expect := range map[string]func(*rig){
+				"segment": func(w *rig) {
+					w.eventually(func() bool { return w.logs.FilterMessageSnippet("Rows can't be written").Len() == 1 }, "logged")
+					require.Contains(t, w.logs.FilterMessageSnippet("Rows can't be written").All()[0].Message, want.log)
+				},
+				"probe": func(w *rig) {
+					w.eventually(func() bool { return w.obs.status() != nil }, "reported")
+					require.ErrorContains(t, w.obs.status(), want.blocked)
+				},
+			} {
+				disk := newFaultDisk()
+				disk.set(func(what, path string) error {
+					if what == "create" && strings.HasSuffix(path, segmentSuffix) == (op == "segment") {
+						return errNoSpace
+					}
+					return nil
+				})
+				w := newRig(t, func(s *setup) { s.cfg.Durability, s.disk = durability, disk })
+				if durability == Buffered {
+					w.enqueue(pass(1, 1))
+				} else {
+					_, err := w.Write(t.Context(), []Record{pass(1, 1)})
+					require.ErrorIs(t, err, errNoSpace)
+				}
+				expect(w)
+				disk.set(nil)
+				w.shutdown()
+			}
+		})
+	}
+}

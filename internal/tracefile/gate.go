@@ -75,7 +75,7 @@ func (g *gate) attempt(checked *bool) (lockFile, error) {
 	if !*checked {
 		if err := preflight(w.disk, w.dir, w.name); err != nil {
 			return nil, g.failed(OpPreflight, healthPreflight, fmt.Errorf(
-				"trace files can't be written below %s, rows wait until they can: %w", w.cfg.Base, err))
+				"trace files can't be written below %s, %s until they can: %w", w.cfg.Base, w.cfg.Durability.blocked(), err))
 		}
 		*checked = true
 		g.passed(healthPreflight)
@@ -83,17 +83,19 @@ func (g *gate) attempt(checked *bool) (lockFile, error) {
 	lock, err := w.locks.take(baseLockPath(w.cfg.Base), baseLock, true)
 	if err != nil {
 		*checked = errors.Is(err, errLocked)
-		return nil, g.failed(OpLock, healthBaseLock, baseLockError(w.cfg.Base, err))
+		return nil, g.failed(OpLock, healthBaseLock, baseLockError(&w.cfg, err))
 	}
 	g.passed(healthBaseLock)
 	return lock, nil
 }
 
-func baseLockError(base string, err error) error {
+func baseLockError(cfg *Config, err error) error {
 	if errors.Is(err, errLocked) {
-		return fmt.Errorf("another exporter writes below %s, rows wait until it ends; give each its own path: %w", base, err)
+		return fmt.Errorf("another exporter writes below %s, %s until it ends; give each its own path: %w",
+			cfg.Base, cfg.Durability.blocked(), err)
 	}
-	return fmt.Errorf("the lock of the trace files below %s can't be taken, rows wait until it can: %w", base, err)
+	return fmt.Errorf("the lock of the trace files below %s can't be taken, %s until it can: %w",
+		cfg.Base, cfg.Durability.blocked(), err)
 }
 
 func (g *gate) failed(op Op, source string, err error) error {

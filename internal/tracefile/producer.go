@@ -211,7 +211,7 @@ func (p *producer) failed(err error) {
 	p.w.obs.Failed(failure.op)
 	err = fmt.Errorf("rows of producer %s can't be written below %s: %w", p.part, p.w.cfg.Base, err)
 	if p.w.health.set(p.source, err) {
-		p.w.stateLog.Error(p.logger, "Rows can't be written; they wait, and the oldest are dropped when the queue is full",
+		p.w.stateLog.Error(p.logger, "Rows can't be written; "+p.w.cfg.Durability.whileFailing(),
 			zap.Stringer("op", failure.op), zap.Error(err))
 	}
 }
