@@ -22,6 +22,7 @@ type row struct {
 	stream   streamKey
 	counter  int64
 	observed uint64 // Unix ns
+	payload  uint64 // hash of the canonical payload
 	tail     []byte
 }
 

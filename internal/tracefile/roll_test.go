@@ -250,6 +250,11 @@ func TestFIL_11_OldSegmentsAreNotAppendedTo(t *testing.T) {
 
 func TestFIL_28_EngineRestart(t *testing.T) {
 	t.Parallel()
+	other := func(counter int64, observedMillis uint64) Record {
+		r := pass(counter, observedMillis)
+		r.Canonical = payload("4192", counter, "another pass")
+		return r
+	}
 	for name, c := range map[string]struct {
 		rows     []Record
 		segments [][]int64
@@ -259,6 +264,12 @@ func TestFIL_28_EngineRestart(t *testing.T) {
 		"late, same time":     {[]Record{pass(100, 10), pass(99, 10), pass(101, 10)}, [][]int64{{100, 99, 101}}},
 		"late is forgotten":   {[]Record{pass(100, 10), pass(99, 9), pass(99, 9)}, [][]int64{{100, 99, 99}}},
 		"duplicate":           {[]Record{pass(100, 10), pass(100, 10), pass(100, 99)}, [][]int64{{100}}},
+		"restart, same counter": {
+			[]Record{pass(1, 10), other(1, 20), other(1, 20), pass(2, 30)}, [][]int64{{1}, {1, 2}},
+		},
+		"late, same counter": {
+			[]Record{pass(1, 10), other(1, 9), other(1, 10), pass(1, 30), pass(2, 40)}, [][]int64{{1, 1, 1, 2}},
+		},
 		"forgotten by a roll": {[]Record{pass(100, 10), pass(0, 20), pass(100, 30), pass(100, 30)}, [][]int64{{100}, {0, 100}}},
 		"restart twice":       {[]Record{pass(5, 10), pass(0, 20), pass(5, 30), pass(0, 40)}, [][]int64{{5}, {0, 5}, {0}}},
 		"no times":            {[]Record{pass(5, 0), pass(6, 0), pass(6, 0), pass(3, 0)}, [][]int64{{5, 6, 3}}},

@@ -31,6 +31,7 @@ type sighting struct {
 	key      streamKey
 	counter  int64
 	observed uint64
+	payload  uint64 // hash, as in row
 }
 
 type judgment uint8
@@ -38,7 +39,7 @@ type judgment uint8
 const (
 	rowNew       judgment = iota
 	rowLate               // an older row, from a retry or a redelivery
-	rowDuplicate          // FIL-29
+	rowDuplicate          // FIL-29: the remembered row once more
 	rowRestart            // first row of another incarnation of the engine (FIL-28)
 )
 
@@ -57,6 +58,9 @@ type change struct {
 	isNew  bool
 }
 
+// judge refines FIL-29: an equal counter alone makes no duplicate. The first row of a restarted engine may have the counter
+// of the last one before, but another payload. Such a row is treated as if its counter were lower: observed later it is a
+// restart (FIL-28), else a late row.
 func (s *streams) judge(r *row) judgment {
 	element, known := s.seen[r.stream]
 	if !known {
@@ -64,11 +68,11 @@ func (s *streams) judge(r *row) judgment {
 	}
 	last := element.Value.(*sighting) //nolint:forcetypeassert // the list holds nothing else
 	switch {
-	case r.counter == last.counter:
+	case r.counter == last.counter && r.payload == last.payload:
 		return rowDuplicate
-	case r.counter < last.counter && r.observed > last.observed:
+	case r.counter <= last.counter && r.observed > last.observed:
 		return rowRestart
-	case r.counter < last.counter || r.observed < last.observed:
+	case r.counter <= last.counter || r.observed < last.observed:
 		return rowLate
 	default:
 		return rowNew
@@ -79,7 +83,7 @@ func (s *streams) remember(r *row) {
 	if element, known := s.seen[r.stream]; known {
 		last := element.Value.(*sighting) //nolint:forcetypeassert // the list holds nothing else
 		s.note(change{before: *last})
-		last.counter, last.observed = r.counter, r.observed
+		last.counter, last.observed, last.payload = r.counter, r.observed, r.payload
 		s.order.MoveToBack(element)
 		return
 	}
@@ -89,7 +93,7 @@ func (s *streams) remember(r *row) {
 	if s.seen == nil {
 		s.seen = make(map[streamKey]*list.Element)
 	}
-	s.seen[r.stream] = s.order.PushBack(&sighting{key: r.stream, counter: r.counter, observed: r.observed})
+	s.seen[r.stream] = s.order.PushBack(&sighting{key: r.stream, counter: r.counter, observed: r.observed, payload: r.payload})
 	s.note(change{before: sighting{key: r.stream}, isNew: true})
 }
 

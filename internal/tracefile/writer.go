@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,9 @@ var (
 	errShutdown = errors.New("the trace file writer is shut down")
 	errStuck    = errors.New("the disk did not answer before the shutdown had to go on")
 )
+
+// payloadSeed makes the hashes unpredictable for an engine. They are compared only within this process.
+var payloadSeed = maphash.MakeSeed()
 
 // Record is one forward pass on its way to a row.
 type Record struct {
@@ -194,6 +198,7 @@ func newRecordRow(r *Record, tail []byte) *row {
 	row := newRow(tail)
 	row.stream = newStreamKey(r.Worker, r.DPRank)
 	row.counter, row.observed = r.CounterID, r.ObservedUnixNano
+	row.payload = maphash.Bytes(payloadSeed, r.Canonical)
 	return row
 }
 
