@@ -259,11 +259,11 @@ func TestFIL_28_EngineRestart(t *testing.T) {
 		rows     []Record
 		segments [][]int64
 	}{
-		"restart":             {[]Record{pass(100, 10), pass(0, 20), pass(1, 30)}, [][]int64{{100}, {0, 1}}},
-		"late":                {[]Record{pass(100, 10), pass(99, 9), pass(101, 11)}, [][]int64{{100, 99, 101}}},
-		"late, same time":     {[]Record{pass(100, 10), pass(99, 10), pass(101, 10)}, [][]int64{{100, 99, 101}}},
-		"late is forgotten":   {[]Record{pass(100, 10), pass(99, 9), pass(99, 9)}, [][]int64{{100, 99, 99}}},
-		"duplicate":           {[]Record{pass(100, 10), pass(100, 10), pass(100, 99)}, [][]int64{{100}}},
+		"restart":           {[]Record{pass(100, 10), pass(0, 20), pass(1, 30)}, [][]int64{{100}, {0, 1}}},
+		"late":              {[]Record{pass(100, 10), pass(99, 9), pass(101, 11)}, [][]int64{{100, 99, 101}}},
+		"late, same time":   {[]Record{pass(100, 10), pass(99, 10), pass(101, 10)}, [][]int64{{100, 99, 101}}},
+		"late is forgotten": {[]Record{pass(100, 10), pass(99, 9), pass(99, 9)}, [][]int64{{100, 99, 99}}},
+		"duplicate":         {[]Record{pass(100, 10), pass(100, 10), pass(100, 99)}, [][]int64{{100}}},
 		"restart, same counter": {
 			[]Record{pass(1, 10), other(1, 20), other(1, 20), pass(2, 30)}, [][]int64{{1}, {1, 2}},
 		},
