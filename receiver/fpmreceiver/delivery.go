@@ -49,7 +49,8 @@ type drops struct {
 // goroutine. A batch that fails is tried again, while new items wait in the
 // queue (COL-60).
 type delivery[T item] struct {
-	batch        BatchConfig
+	limits       fairqueue.Limits // of a batch
+	timeout      time.Duration    // after which a smaller one goes
 	queue        *fairqueue.Queue[T]
 	consume      func(context.Context, []T) error
 	initialRetry time.Duration
@@ -67,7 +68,8 @@ type delivery[T item] struct {
 func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.Context, []T) error) *delivery[T] {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // shutdown cancels
 	return &delivery[T]{
-		batch:   cfg.Batch,
+		limits:  fairqueue.Limits{Items: cfg.Batch.MaxRecords, Bytes: maxBatchBytes},
+		timeout: cfg.Batch.Timeout,
 		consume: consume, initialRetry: retry,
 		queue: fairqueue.New(fairqueue.Limits{
 			Items: cfg.Queue.MaxRecords,
@@ -80,7 +82,7 @@ func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.
 func (d *delivery[T]) run() {
 	defer close(d.done)
 	var items []T
-	for d.queue.Wait(d.batch.MaxRecords, d.batch.Timeout, d.stop) {
+	for d.queue.Wait(d.limits, d.timeout, d.stop) {
 		items = d.deliver(items)
 	}
 	for {
@@ -93,7 +95,7 @@ func (d *delivery[T]) run() {
 
 // deliver hands on one batch, or counts why not. It uses the slice again.
 func (d *delivery[T]) deliver(items []T) []T {
-	items = d.queue.Pop(items[:0], fairqueue.Limits{Items: d.batch.MaxRecords, Bytes: maxBatchBytes})
+	items = d.queue.Pop(items[:0], d.limits)
 	d.underWay.Store(int64(len(items)))
 	err := d.retry(items)
 	switch {

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 
+	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp/zmtptest"
 )
 
@@ -183,4 +185,27 @@ func TestFR_31_ShutdownLeavesAConsumerThatNeverReturns(t *testing.T) {
 	require.ErrorContains(t, r.Shutdown(ctx), "a batch of 1 records was not handed on in time")
 	close(release) // for the leak check
 	<-r.logs.delivery.done
+}
+
+// Huge payloads go in batches of their own size, at once, and those of others right
+// behind them.
+func TestBatchesAreBoundedByBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &consumertest.LogsSink{}
+		cfg := testConfig(nobody, nobody+"-2")
+		cfg.Batch.Timeout = time.Hour
+		r := start(t, cfg, sink)
+		huge := append(fpm.AppendMapHeader(nil, 8), golden()[1:]...)
+		huge = fpm.AppendArrayHeader(fpm.AppendString(huge, "zzz"), 900_000)
+		huge = append(huge, make([]byte, 900_000)...)
+		for i := range int64(4) {
+			r.feedNumbered(0, uint64(i), huge)
+			r.feedNumbered(1, uint64(i), pass("7", 0, i))
+		}
+		synctest.Wait()
+		require.Equal(t, []int{2, 2}, sizes(sink)[:2], "a second huge one does not fit")
+		require.Equal(t, pcommon.ValueTypeBytes, records(sink)[0].Body().Type(), "a million values are no map")
+		require.NoError(t, r.Shutdown(t.Context()))
+		require.Equal(t, 8, sink.LogRecordCount())
+	})
 }

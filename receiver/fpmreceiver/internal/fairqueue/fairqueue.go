@@ -130,13 +130,13 @@ func (q *Queue[T]) Len() (items int, bytes int64) {
 	return q.all.length, q.bytes
 }
 
-// Wait blocks until limit items wait, or timeout after the first one, or stop
-// is closed. It tells whether to go on.
-func (q *Queue[T]) Wait(limit int, timeout time.Duration, stop <-chan struct{}) bool {
+// Wait blocks until as much waits as the limits let Pop take, or timeout after the
+// first item, or stop is closed. It tells whether to go on.
+func (q *Queue[T]) Wait(limits Limits, timeout time.Duration, stop <-chan struct{}) bool {
 	var deadline <-chan time.Time
 	for {
-		items, _ := q.Len()
-		if items >= limit {
+		items, bytes := q.Len()
+		if items >= limits.Items || bytes >= limits.Bytes {
 			return true
 		}
 		if items > 0 && deadline == nil {

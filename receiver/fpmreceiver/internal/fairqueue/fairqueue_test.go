@@ -125,7 +125,7 @@ func TestWait(t *testing.T) {
 			time.Sleep(time.Minute)
 			s.Push(1, 1)
 		}()
-		require.True(t, q.Wait(2, 200*time.Millisecond, stop))
+		require.True(t, q.Wait(atMost(2), 200*time.Millisecond, stop))
 		require.Equal(t, time.Minute+200*time.Millisecond, time.Since(begin), "the timeout runs from the first item")
 
 		go func() {
@@ -133,15 +133,21 @@ func TestWait(t *testing.T) {
 			s.Push(2, 1)
 		}()
 		begin = time.Now()
-		require.True(t, q.Wait(2, 200*time.Millisecond, stop))
+		require.True(t, q.Wait(atMost(2), 200*time.Millisecond, stop))
 		require.Equal(t, 50*time.Millisecond, time.Since(begin), "enough items wait for nothing")
+
+		q.Pop(nil, atMost(10))
+		s.Push(3, 50)
+		begin = time.Now()
+		require.True(t, q.Wait(Limits{Items: 2, Bytes: 50}, 200*time.Millisecond, stop))
+		require.Zero(t, time.Since(begin), "enough bytes wait for nothing")
 
 		q.Pop(nil, atMost(10))
 		go func() {
 			time.Sleep(time.Second)
 			close(stop)
 		}()
-		require.False(t, q.Wait(2, 200*time.Millisecond, stop))
+		require.False(t, q.Wait(atMost(2), 200*time.Millisecond, stop))
 	})
 }
 
