@@ -15,6 +15,9 @@ import (
 	"go.uber.org/zap"
 )
 
+// familyRest is how many times as long as a check the next one waits at least, when producers open segments all the time.
+const familyRest = 10
+
 // family applies the limits that hold for all segments below one base, those of dead producers too (FIL-37 to FIL-39).
 type family struct {
 	w     *Writer
@@ -63,7 +66,9 @@ func (f *family) run() {
 		case <-f.rolls:
 		case <-ticker.C:
 		}
-		f.check(time.Now())
+		began := time.Now()
+		f.check(began)
+		f.w.pause(min(familyRest*time.Since(began), f.w.limits.familyCheck))
 	}
 }
 

@@ -55,6 +55,7 @@ type producer struct {
 	lock      lockFile
 	locked    bool // or known to be without locks
 	located   bool
+	rolled    bool // a segment was opened since
 	lastRow   time.Time
 	replaced  time.Time // last log line about FIL-56
 	exhausted bool      // FIL-10, and logged
@@ -75,6 +76,8 @@ func newProducer(w *Writer, part, id string, before *producer) *producer {
 		streams:   streams{limit: w.limits.maxStreams, journaled: w.cfg.Durability != Buffered},
 		retention: retention{disk: w.disk, obs: w.obs, logger: logger, dir: w.dir, prefix: prefix, keep: w.cfg.MaxSegments},
 	}
+	list := func() ([]foundSegment, error) { return w.listings.of(part) }
+	p.series.list, p.retention.lister = list, list
 	p.series.disk, p.series.handles, p.series.obs = w.disk, w.handles, w.obs
 	p.series.dir, p.series.prefix = w.dir, prefix
 	p.series.synced = w.cfg.Durability == Synced
@@ -194,7 +197,9 @@ func (p *producer) wrote(memberBytes int) {
 	obs.Flushed()
 	if first := p.series.wrote(p.batch.rows, p.batch.bytes()); first {
 		obs.SegmentOpened()
-		p.retention.due = true
+		// After locate the first segment alone can't be too much if there were few, so nobody has to look again.
+		p.retention.due = p.rolled || p.series.found >= p.w.cfg.MaxSegments
+		p.rolled = true
 		p.w.family.poke()
 	}
 	p.w.progress.Add(1)

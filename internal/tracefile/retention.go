@@ -4,7 +4,6 @@
 package tracefile
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 // retention keeps the newest segments of one producer (FIL-30 to FIL-34).
 type retention struct {
 	disk   fileSystem
+	lister func() ([]foundSegment, error) // of this producer, whoever wrote them
 	obs    Observer
 	logger *zap.Logger
 	dir    string
@@ -40,29 +40,24 @@ func (r *retention) run(active uint64) {
 	}
 }
 
-type indexedPath struct {
-	index uint64
-	path  string
-}
-
 func (r *retention) list(active uint64) {
-	entries, err := r.disk.ReadDir(r.dir)
+	found, err := r.lister()
 	if err != nil {
 		r.failed(OpList, err)
 		return
 	}
 	r.due = false
-	var segments []indexedPath
-	for _, entry := range entries {
-		if index, ok := parseSegmentName(r.prefix, entry.Name()); ok && entry.Type().IsRegular() {
-			segments = append(segments, indexedPath{index, filepath.Join(r.dir, entry.Name())})
+	var indexes []uint64
+	for _, segment := range found {
+		if segment.regular {
+			indexes = append(indexes, segment.index)
 		}
 	}
-	slices.SortFunc(segments, func(a, b indexedPath) int { return cmp.Compare(a.index, b.index) })
+	slices.Sort(indexes)
 	r.overdue = r.overdue[:0]
-	for _, s := range segments[:max(0, len(segments)-r.keep)] {
-		if s.index != active {
-			r.overdue = append(r.overdue, s.path)
+	for _, index := range indexes[:max(0, len(indexes)-r.keep)] {
+		if index != active {
+			r.overdue = append(r.overdue, filepath.Join(r.dir, segmentName(r.prefix, index)))
 		}
 	}
 }

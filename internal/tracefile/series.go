@@ -28,6 +28,7 @@ func (e *opError) Unwrap() error { return e.err }
 // another index is next.
 type series struct {
 	disk    fileSystem
+	list    func() ([]foundSegment, error) // of this producer, whoever wrote them
 	handles *handles
 	obs     Observer
 	dir     string
@@ -42,6 +43,8 @@ type series struct {
 	rows      int      // written to the active segment
 	raw       int64    // uncompressed bytes written to the active segment
 
+	found int // regular segments that locate met
+
 	// kept is index, for whoever deletes closed segments of the family: the active one and later ones are not for them
 	// (FIL-39). Before locate that is all.
 	kept atomic.Uint64
@@ -49,20 +52,22 @@ type series struct {
 
 // locate finds the first index: one above the highest that is occupied by whatever (FIL-9).
 func (s *series) locate() error {
-	entries, err := s.disk.ReadDir(s.dir)
+	segments, err := s.list()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &opError{OpList, err}
 	}
-	s.index = 0
-	for _, entry := range entries {
-		index, ok := parseSegmentName(s.prefix, entry.Name())
+	s.index, s.found = 0, 0
+	for _, segment := range segments {
+		if segment.regular {
+			s.found++
+		}
 		switch {
-		case !ok || index < s.index:
-		case index == math.MaxUint64:
+		case segment.index < s.index:
+		case segment.index == math.MaxUint64:
 			s.exhausted = true
 			return errExhausted
 		default:
-			s.index = index + 1
+			s.index = segment.index + 1
 		}
 	}
 	s.kept.Store(s.index)

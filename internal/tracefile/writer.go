@@ -52,6 +52,7 @@ type Writer struct {
 	locks      *locks
 	gate       *gate
 	family     *family
+	listings   *listings
 	handles    *handles
 	health     health
 	compressor *compressor
@@ -100,6 +101,7 @@ func newWriter(cfg Config, obs Observer, logger *zap.Logger, disk fileSystem, li
 		limitLog:    rate.NewLimiter(rate.Every(time.Minute), 1),
 	}
 	w.dir, w.name = splitBase(cfg.Base)
+	w.listings = newListings(disk, w.dir, w.name)
 	w.gate = newGate(w)
 	w.family = newFamily(w)
 	return w
