@@ -18,12 +18,12 @@ const (
 	keyQueuedRequests    = "queued_requests"
 
 	keyNumPrefillRequests = "num_prefill_requests"
-	keySumPrefillTokens   = "sum_prefill_tokens" //nolint:gosec // no credentials
+	keySumPrefillTokens   = "sum_prefill_tokens"
 	keyVarPrefillLength   = "var_prefill_length"
-	keySumPrefillKVTokens = "sum_prefill_kv_tokens" //nolint:gosec // no credentials
+	keySumPrefillKVTokens = "sum_prefill_kv_tokens"
 	keyNumDecodeRequests  = "num_decode_requests"
-	keySumDecodeKVTokens  = "sum_decode_kv_tokens" //nolint:gosec // no credentials
-	keyVarDecodeKVTokens  = "var_decode_kv_tokens" //nolint:gosec // no credentials
+	keySumDecodeKVTokens  = "sum_decode_kv_tokens"
+	keyVarDecodeKVTokens  = "var_decode_kv_tokens"
 )
 
 // field is a known field, numbered in the order of the wire table, which is the order of judgment.

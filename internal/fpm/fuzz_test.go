@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm/fpmtest"
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 func addSeeds(f *testing.F) {
