@@ -94,7 +94,7 @@ validate-examples: build
 	@for config in examples/*/*.yaml; do echo "$$config"; $(BINARY) validate --config "$$config"; done
 
 fmt:
-	$(TOOL) gofumpt -w $$(git ls-files '*.go' | grep -v generated_)
+	$(TOOL) gofumpt -w $$(git ls-files '*.go' | grep -v /generated_)
 
 tidy:
 	go mod tidy
