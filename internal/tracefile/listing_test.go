@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,7 +92,7 @@ func TestFIL_30_FirstSegmentAfterFew(t *testing.T) {
 // BenchmarkNewProducers shows that a new producer costs about the same however many there are.
 func BenchmarkNewProducers(b *testing.B) {
 	for _, producers := range []int{500, 4000} {
-		b.Run(fmt.Sprint(producers), func(b *testing.B) {
+		b.Run(strconv.Itoa(producers), func(b *testing.B) {
 			for b.Loop() {
 				benchmarkNewProducers(b, producers)
 			}
