@@ -35,6 +35,10 @@ const tick = 10 * time.Millisecond
 // yet bound.
 var nextPort atomic.Int64
 
+// settle is the time from the ready message, which the Collector writes before it
+// asks for signals, until it has done so: a signal before that just kills it.
+const settle = 250 * time.Millisecond
+
 const readyMessage = "Everything is ready. Begin running and processing data."
 
 // Collector is one process of the distribution.
@@ -88,6 +92,7 @@ func Start(tb testing.TB, config string, environment ...string) *Collector {
 	tb.Helper()
 	c := StartUnready(tb, config, environment...)
 	c.WaitLog(readyMessage)
+	time.Sleep(settle)
 	return c
 }
 
