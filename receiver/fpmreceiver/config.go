@@ -286,10 +286,14 @@ func (cfg *TracesConfig) validate() error {
 }
 
 func notNegative(key string, value time.Duration) error {
-	if value >= 0 {
+	switch {
+	case value < 0:
+		return fmt.Errorf("%s must not be negative (got %s)", key, value)
+	case value > 0 && value < time.Microsecond:
+		return fmt.Errorf("%s must be 0 or at least %s (got %s): a duration needs a unit, such as 5ms", key, time.Microsecond, value)
+	default:
 		return nil
 	}
-	return fmt.Errorf("%s must not be negative (got %s)", key, value)
 }
 
 // minDuration is far below any sensible setting: a number without a unit is

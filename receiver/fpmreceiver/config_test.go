@@ -125,7 +125,11 @@ func TestConfigFaults(t *testing.T) {
 			"traces::max_spans must be at least 2, a pass and the root of its trace (got 1)",
 			"traces::min_duration must not be negative (got -1ms)",
 		},
-		"bad_unit":        {"metrics::interval must be at least 1ms (got 5ns): a duration needs a unit, such as 5s"},
+		"bad_unit": {
+			"metrics::interval must be at least 1ms (got 5ns): a duration needs a unit, such as 5s",
+			"metrics::idle_after must be 0 or at least 1µs (got 3ns): a duration needs a unit, such as 5ms",
+			"traces::min_duration must be 0 or at least 1µs (got 50ns): a duration needs a unit, such as 5ms",
+		},
 		"bad_forget":      {"forget_after must be at least metrics::stale_after, 1m0s (got 1s)"},
 		"bad_batch":       {"queue::max_records must be at least batch::max_records, 512 (got 100)"},
 		"bad_no_endpoint": {"endpoints must not be an empty list: leave it out to read tcp://127.0.0.1:20380"},
