@@ -24,7 +24,7 @@ E2E := test/e2e test/metrics test/prometheus test/traces test/dashboards test/fa
 
 FAULTS ?=
 SOAK ?= 30m
-FUZZTIME ?= 10s
+FUZZTIME ?= 50000x
 BENCH ?= .
 BENCHCOUNT ?= 1
 
@@ -85,7 +85,7 @@ check-generate: generate
 bench:
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) ./...
 
-## fuzz: every fuzz target, one after the other, for FUZZTIME each
+## fuzz: every fuzz target, one after the other, for FUZZTIME each: executions (50000x) or a duration (15m)
 fuzz:
 	@test/fuzz/run.sh $(FUZZTIME)
 
