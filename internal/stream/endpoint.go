@@ -54,7 +54,7 @@ type Endpoint struct {
 
 	invalid      invalidSequences
 	anyForwarded bool
-	lastWorkerID string
+	lastWorker   uint64 // hash of the worker_id, which can be as long as a message
 }
 
 // Invalid remembers the number of a message with good frames and a payload
@@ -86,11 +86,18 @@ func (e *Endpoint) Observe(a Arrival) Verdict {
 
 func (e *Endpoint) judge(a Arrival, at position) Verdict {
 	s := e.streams[streamID{workerID: string(a.WorkerID), dpRank: a.DPRank}]
+	if s != nil && e.registry.isForgotten(s, a.ReceivedAt) {
+		e.registry.forget(s) // the next Sweep would have
+		s = nil
+	}
 	if s == nil {
 		return e.first(a, at)
 	}
 	returned := e.registry.isStale(s, a.ReceivedAt)
 	v := s.advance(at, &e.invalid)
+	if v.Duplicate {
+		return v // dropped: no sign of life, and nobody would hear of a new identity
+	}
 	e.registry.touch(s, a.ReceivedAt)
 	v.Stream = s
 	if returned {
@@ -101,12 +108,21 @@ func (e *Endpoint) judge(a Arrival, at position) Verdict {
 	return v
 }
 
+// MaxWorkerID is the longest worker_id, in bytes, of a stream that has state. The
+// state, the series and the spans of a stream repeat the worker_id, and a peer may
+// send one as long as a message: without a bound, max_streams would not bound
+// memory (STR-99).
+const MaxWorkerID = 1024
+
 // first gives a new stream its state, if there is room (STR-65, STR-99).
 func (e *Endpoint) first(a Arrival, at position) Verdict {
 	key := fpm.StreamKey{Endpoint: e.name, WorkerID: string(a.WorkerID), DPRank: a.DPRank}
 	v := Verdict{New: true}
 	v.Identity, v.Shared = e.registry.identify(key, a.ReceivedAt)
-	room, gaveWay := e.registry.makeRoom(a.ReceivedAt)
+	room, gaveWay := false, false
+	if len(a.WorkerID) <= MaxWorkerID {
+		room, gaveWay = e.registry.makeRoom(a.ReceivedAt)
+	}
 	if gaveWay {
 		v.Overflow++
 	}
@@ -127,11 +143,9 @@ func (e *Endpoint) first(a Arrival, at position) Verdict {
 func (e *Endpoint) forwarded(a Arrival, v *Verdict) {
 	v.CounterMismatch = a.CounterID != a.Sequence
 	e.invalid.clear()
-	if e.anyForwarded && e.lastWorkerID != string(a.WorkerID) {
+	worker := maphash.Bytes(e.registry.seed, a.WorkerID)
+	if e.anyForwarded && e.lastWorker != worker {
 		v.Restart = true
 	}
-	if !e.anyForwarded || e.lastWorkerID != string(a.WorkerID) {
-		e.anyForwarded = true
-		e.lastWorkerID = string(a.WorkerID)
-	}
+	e.anyForwarded, e.lastWorker = true, worker
 }

@@ -64,6 +64,7 @@ func TestLossExamples(t *testing.T) {
 		// The number of an oversize message is not known: nothing to remember (STR-70).
 		{"STR-E14", []step{n(10), later(n(12))}, totals{forwarded: 2, missing: 1, gaps: 1}},
 		{"STR-E15", []step{{sequence: 7, counter: 9}, {sequence: 8, counter: 8}}, totals{forwarded: 2, mismatches: 1}},
+		{"STR-67 counter below the sequence", []step{{sequence: 9, counter: 7}}, totals{forwarded: 1, mismatches: 1}},
 		{"STR-E16", []step{by("7", n(5)), by("7", n(6)), by("8", n(0)), by("8", n(1))}, totals{forwarded: 4, restarts: 1}},
 		{"STR-E17", []step{n(5), n(6), on("B", n(100)), on("B", n(101))}, totals{forwarded: 4}},
 		{"STR-E18", []step{n(0), n(math.MaxInt64)}, totals{forwarded: 2, missing: math.MaxInt64 - 1, gaps: 1}},
@@ -84,6 +85,11 @@ func TestLossExamples(t *testing.T) {
 		{"FR-13 restart", []step{n(7), other(later(n(7)))}, totals{forwarded: 2, restarts: 1}},
 		{"ZF-50 lower", []step{n(5), n(6), later(n(0))}, totals{forwarded: 3, restarts: 1}},
 		{"STR-69 cleared by a forwarded message", []step{n(10), bad(13), n(11), n(14)}, totals{forwarded: 3, missing: 2, gaps: 1, invalid: 1}},
+		{
+			"STR-69 cleared by a forwarded message of another stream",
+			[]step{n(10), bad(12), rank(1, n(50)), n(14)},
+			totals{forwarded: 3, missing: 3, gaps: 1, invalid: 1},
+		},
 		{"STR-69 kept over a duplicate", []step{n(10), bad(11), n(10), n(12)}, totals{forwarded: 2, duplicates: 1, invalid: 1}},
 		{"STR-69 the same number twice", []step{n(10), bad(11), bad(11), n(13)}, totals{forwarded: 2, missing: 1, gaps: 1, invalid: 2}},
 		{"STR-66 the equal number of an older generation", []step{later(n(6)), other(n(6))}, totals{forwarded: 1, duplicates: 1}},

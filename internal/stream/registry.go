@@ -79,7 +79,7 @@ func (r *Registry) Remove(e *Endpoint) {
 func (r *Registry) Sweep(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for s := r.recent.oldest; s != nil && now.Sub(s.lastSeen) >= r.cfg.ForgetAfter; s = r.recent.oldest {
+	for s := r.recent.oldest; s != nil && r.isForgotten(s, now); s = r.recent.oldest {
 		r.forget(s)
 	}
 }
@@ -95,6 +95,10 @@ func (r *Registry) isStale(s *Stream, now time.Time) bool {
 	return now.Sub(s.lastSeen) >= r.cfg.StaleAfter
 }
 
+func (r *Registry) isForgotten(s *Stream, now time.Time) bool {
+	return now.Sub(s.lastSeen) >= r.cfg.ForgetAfter
+}
+
 func (r *Registry) touch(s *Stream, now time.Time) {
 	s.lastSeen = now
 	r.recent.moveToNewest(s)
@@ -102,8 +106,12 @@ func (r *Registry) touch(s *Stream, now time.Time) {
 }
 
 // identify decides the service.instance.id of a stream that appears or returns
-// (STR-73, STR-102).
+// (STR-73, STR-102). A worker_id that is the name of another endpoint is shared
+// too: that name is what the other one's streams fall back to.
 func (r *Registry) identify(key fpm.StreamKey, now time.Time) (identity string, shared bool) {
+	if key.WorkerID != key.Endpoint {
+		_, shared = r.endpoints[key.WorkerID]
+	}
 	for other := range r.workers[streamID{workerID: key.WorkerID, dpRank: key.DPRank}] {
 		if other.key.Endpoint != key.Endpoint && !r.isStale(other, now) {
 			shared = true

@@ -6,6 +6,7 @@ package stream
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,16 +100,19 @@ func TestSTR_99_AtTheCap(t *testing.T) {
 	t.Run("the stale stream silent longest gives way", func(t *testing.T) {
 		r := NewRegistry(cfg)
 		e := newEndpoints(t, r, "A", "B")
-		e[0].Observe(at(start, "old", 0, 1))
-		e[0].Observe(at(start.Add(time.Second), "older than fresh", 0, 1))
-		now := start.Add(2 * time.Minute)
-		e[0].Observe(at(now, "fresh", 0, 1))
-		e[0].Observe(at(now, "fresh", 1, 1))
-		v := e[1].Observe(at(now, "new", 0, 1))
+		e[1].Observe(at(start, "old", 0, 1)) // the only one of its endpoint
+		now := start.Add(cfg.StaleAfter)
+		for rank := range int64(3) {
+			e[0].Observe(at(now, "fresh", rank, 1))
+		}
+		v := e[0].Observe(at(now, "new", 0, 1))
 		require.NotNil(t, v.Stream)
 		require.Equal(t, 1, v.Overflow)
 		require.Equal(t, 4, r.Len())
-		require.True(t, e[0].Observe(at(now, "old", 0, 2)).New)
+		for rank := range int64(3) {
+			require.False(t, e[0].Observe(at(now, "fresh", rank, 2)).New)
+		}
+		require.True(t, e[1].Observe(at(now, "old", 0, 2)).New)
 	})
 	t.Run("else the longest silent one of the endpoint that holds most", func(t *testing.T) {
 		r := NewRegistry(cfg)
@@ -204,4 +208,66 @@ func ExampleRegistry() {
 	// Output:
 	// 4192 0
 	// 4192 4
+}
+
+// A duplicate is dropped, so it must not decide an identity that nobody hears of,
+// nor keep a stream live.
+func TestSTR_102_DuplicateIsNoReturn(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "tcp://a:1", "tcp://b:1")
+	e[0].Observe(at(start, "7", 0, 0))
+	later := start.Add(testConfig().StaleAfter)
+	require.Equal(t, "7", e[1].Observe(at(later, "7", 0, 0)).Identity, "the first one is stale")
+
+	v := e[0].Observe(at(later, "7", 0, 0))
+	require.True(t, v.Duplicate)
+	require.False(t, v.Returned)
+	v = e[0].Observe(at(later.Add(time.Second), "7", 0, 1))
+	require.True(t, v.Returned, "the first record that is forwarded")
+	require.True(t, v.Shared)
+	require.Equal(t, "tcp://a:1", v.Identity)
+}
+
+func TestSTR_73_WorkerIDThatNamesAnotherEndpoint(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "tcp://a:1", "tcp://b:1")
+	require.Equal(t, "tcp://a:1", e[0].Observe(at(start, "", 0, 1)).Identity)
+	v := e[1].Observe(at(start, "tcp://a:1", 0, 1))
+	require.Equal(t, "tcp://b:1", v.Identity)
+	require.True(t, v.Shared)
+	v = e[1].Observe(at(start, "tcp://b:1", 0, 1))
+	require.Equal(t, "tcp://b:1", v.Identity)
+	require.False(t, v.Shared, "its own name takes nobody else's")
+}
+
+// forget_after holds to the moment, not to the next Sweep.
+func TestSTR_99_ForgottenBeforeTheSweep(t *testing.T) {
+	var forgotten int
+	cfg := testConfig()
+	cfg.OnForget = func(*Stream) { forgotten++ }
+	r := NewRegistry(cfg)
+	e := newEndpoints(t, r, "A")[0]
+	e.Observe(at(start, "7", 0, 0))
+	v := e.Observe(at(start.Add(cfg.ForgetAfter), "7", 0, 50))
+	require.True(t, v.New)
+	require.Zero(t, v.Missing)
+	require.Equal(t, 1, forgotten)
+	require.Equal(t, 1, r.Len())
+}
+
+// State repeats the worker_id: a giant one gets none, so that max_streams bounds
+// memory.
+func TestSTR_90_GiantWorkerID(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "A")[0]
+	v := e.Observe(at(start, strings.Repeat("x", MaxWorkerID), 0, 0))
+	require.NotNil(t, v.Stream)
+	giant := strings.Repeat("x", MaxWorkerID+1)
+	v = e.Observe(at(start, giant, 0, 0))
+	require.Nil(t, v.Stream)
+	require.False(t, v.New)
+	require.Equal(t, 1, v.Overflow)
+	require.Equal(t, giant, v.Identity)
+	require.True(t, v.Restart, "another worker_id all the same (STR-72)")
+	require.Equal(t, 1, r.Len())
 }
