@@ -312,14 +312,15 @@ func TestFR_18_EveryTotalBeginsAt0(t *testing.T) {
 
 func TestSTR_75_TimingScopes(t *testing.T) {
 	m := newStream(metricsConfig())
-	for i, scope := range []string{"a", "b", "c", "d", "e", "f", "a", strings.Repeat("x", 5000)} {
+	var scopes TimingScopes
+	for i, scope := range []string{"a", "other", "b", "c", strings.Repeat("x", 129), "d", "e", "a", strings.Repeat("y", 5000)} {
 		p := work(1, 1, 1, 1)
-		p.TimingScope = []byte(scope)
+		p.TimingScope = scopes.Limit([]byte(scope))
 		m.Fold(p, 0, receivedAt.Add(time.Duration(i)))
 	}
 	m.Fold(work(1, 1, 1, 1), 0, receivedAt)
 	got := emit(t, receivedAt.Add(time.Second), m)
-	for scope, want := range map[string]float64{"a": 2, "b": 1, "c": 1, "d": 1, "other": 3} {
+	for scope, want := range map[string]float64{"a": 2, "b": 1, "c": 1, "d": 1, "other": 4} {
 		require.InDelta(t, want, got.last(t, fmt.Sprintf("fpm.forward_pass.time{dp_rank=3,pass.kind=mixed,timing_scope=%s}", scope)), 0)
 	}
 	require.InDelta(t, 1, got.last(t, "fpm.forward_pass.time{dp_rank=3,pass.kind=mixed}"), 0, "absent is no value")

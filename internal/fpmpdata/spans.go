@@ -68,17 +68,15 @@ type Span struct {
 	Queued    fpm.Queued
 }
 
-// SetPass fills in what a span says of a pass.
+// SetPass fills in what a span says of a pass, whose scope is one that
+// TimingScopes let through.
 func (s *Span) SetPass(p *fpm.ForwardPass, id SpanID, end time.Time) {
 	s.ID, s.Start, s.End = id, end.Add(-seconds(p.WallTime)), end
 	s.Seconds = p.WallTime
 	s.CounterID, s.DPRank = p.CounterID, p.DPRank
 	s.PassKind, s.Scheduled, s.Queued = p.PassKind(), p.Scheduled, p.Queued
 	s.HasScope = p.TimingScope != nil
-	s.Scope = otherScope
-	if len(p.TimingScope) <= maxTimingScope {
-		s.Scope = string(p.TimingScope)
-	}
+	s.Scope = string(p.TimingScope)
 }
 
 // TracesBuilder collects spans into one ptrace.Traces, a resource a worker. It

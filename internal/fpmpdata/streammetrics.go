@@ -30,14 +30,6 @@ const (
 
 var phaseNames = [phases]string{prefill: "prefill", decode: "decode"}
 
-// maxTimingScopes bounds the values of fpm.timing_scope of one stream (STR-75);
-// a longer text than maxTimingScope is no scope that an engine would name.
-const (
-	maxTimingScopes = 4
-	maxTimingScope  = 128
-	otherScope      = "other"
-)
-
 // StreamMetrics are the totals of one stream, in plain numbers: they are folded
 // a message at a time and become pdata once an interval (COL-98). Fold, Offer
 // and the emission may run in different goroutines.
@@ -122,7 +114,8 @@ func (m *StreamMetrics) Rename(worker *Worker) *StreamMetrics {
 }
 
 // Fold adds one record (section 8 of the stream's rules). missing is how many
-// records before it never arrived. The pass is only read.
+// records before it never arrived. The pass is only read;
+// its scope is one that TimingScopes let through.
 func (m *StreamMetrics) Fold(p *fpm.ForwardPass, missing int64, at time.Time) {
 	kind := p.RecordKind()
 	m.mu.Lock()
@@ -164,23 +157,7 @@ func (m *StreamMetrics) timingOf(scope []byte) *timing {
 			return t
 		}
 	}
-	if scope == nil {
-		return m.addTiming("", false)
-	}
-	named := 0
-	for _, t := range m.timings {
-		if t.hasScope && t.scope != otherScope {
-			named++
-		}
-	}
-	if (named < maxTimingScopes && len(scope) <= maxTimingScope) || string(scope) == otherScope {
-		return m.addTiming(string(scope), true)
-	}
-	return m.timingOf([]byte(otherScope))
-}
-
-func (m *StreamMetrics) addTiming(scope string, hasScope bool) *timing {
-	t := newTiming(m.cfg, scope, hasScope)
+	t := newTiming(m.cfg, string(scope), scope != nil)
 	m.timings = append(m.timings, t)
 	return t
 }

@@ -79,6 +79,7 @@ func (p *publisher) record(m *zmtp.Message, sequence int64, payload []byte) {
 	p.warnOfIdentity(&verdict)
 	p.lastRecord.Store(m.ReceivedAt.UnixNano())
 	state := p.stateOf(&verdict, m.ReceivedAt)
+	p.pass.TimingScope = state.scopes.Limit(p.pass.TimingScope) // the log's body keeps the payload's own
 	if state.metrics != nil {
 		state.metrics.Fold(&p.pass, verdict.Missing, m.ReceivedAt)
 	}

@@ -15,6 +15,7 @@ type streamState struct {
 	publisher *publisher
 	worker    *fpmpdata.Worker
 	workerID  string
+	scopes    fpmpdata.TimingScopes
 	metrics   *fpmpdata.StreamMetrics // nil: no pipeline, or no state
 	traces    *fpmpdata.StreamTraces  // likewise
 }
