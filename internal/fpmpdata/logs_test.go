@@ -4,6 +4,7 @@
 package fpmpdata
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -97,8 +98,11 @@ func TestWorkerKeysDoNotCollide(t *testing.T) {
 		keys[NewWorker(identity, nil).Key()] = true
 		keys[NewWorker(identity, map[string]any{"x": 1}).Key()] = true
 		keys[NewWorker(identity, map[string]any{"x": "1"}).Key()] = true
+		keys[NewWorker(identity, map[string]any{"x": 1.0}).Key()] = true
+		keys[NewWorker(identity, map[string]any{"x": math.NaN(), "rack": "a"}).Key()] = true
+		keys[NewWorker(identity, map[string]any{"x": math.NaN(), "rack": "b"}).Key()] = true
 	}
-	require.Len(t, keys, 21)
+	require.Len(t, keys, 42)
 }
 
 func TestSMP_23_OnlyPassesAreForwardPasses(t *testing.T) {

@@ -4,7 +4,8 @@
 package fpmpdata
 
 import (
-	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,9 +46,9 @@ func workerKey(identity WorkerIdentity, attributes map[string]any) string {
 	} {
 		key.WriteString(strconv.Quote(part))
 	}
-	// encoding/json writes map keys in order.
-	if extra, err := json.Marshal(attributes); err == nil && len(attributes) > 0 {
-		key.Write(extra)
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		// The type tells 1 from 1.0 and "1"; quotes tell where a text ends.
+		fmt.Fprintf(&key, "%q=%T(%q)", name, attributes[name], fmt.Sprint(attributes[name]))
 	}
 	return key.String()
 }
