@@ -118,13 +118,12 @@ func (s *metricsSignal) run() {
 // emit sends the totals of all streams and endpoints. At the end every series
 // gets its last point, without a value (COL-93).
 func (s *metricsSignal) emit(ctx context.Context, end bool) error {
-	now := time.Now()
+	live, over, now := s.split(end)
 	builder := fpmpdata.NewMetricsBuilder(metadata.ScopeName, s.scopeVersion, now)
 	for _, p := range s.publishers() {
 		builder.AddEndpoint(p.state(s.start), end)
 	}
 	// Series that end come first: another stream may have taken over their name.
-	live, over := s.split(now, end)
 	for _, m := range append(over, live...) {
 		builder.AddStream(m, now, end)
 	}
@@ -142,9 +141,12 @@ func (s *metricsSignal) emit(ctx context.Context, end bool) error {
 	return err
 }
 
-func (s *metricsSignal) split(now time.Time, end bool) (live, over []*fpmpdata.StreamMetrics) {
+// split gives the streams of an emission and its moment. No stream in it starts
+// later than that: one joins under the lock, after its first record (COL-92).
+func (s *metricsSignal) split(end bool) (live, over []*fpmpdata.StreamMetrics, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now = time.Now()
 	for m := range s.streams {
 		if end || m.Over(now) {
 			over = append(over, m)
@@ -152,7 +154,7 @@ func (s *metricsSignal) split(now time.Time, end bool) (live, over []*fpmpdata.S
 			live = append(live, m)
 		}
 	}
-	return live, over
+	return live, over, now
 }
 
 func (s *metricsSignal) removeDone() {
