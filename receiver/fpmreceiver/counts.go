@@ -18,8 +18,10 @@ var (
 )
 
 // counts are the totals of one endpoint. The endpoint's supervisor and the
-// delivery goroutines add, the collection of telemetry reads.
+// delivery goroutines add, the collection of telemetry reads. They outlive the
+// receiver (see totals), so they point at nothing of it.
 type counts struct {
+	endpoint      string // as it is shown
 	connected     atomic.Int64
 	failed        []atomic.Int64 // attempts, by zmtp.Reason
 	disconnects   []atomic.Int64 // by zmtp.Reason
@@ -38,10 +40,21 @@ type counts struct {
 	emptyWorkers  atomic.Int64
 	sharedWorkers atomic.Int64
 	overflows     atomic.Int64
+	logs          *drops // nil: no pipeline
+	traces        *drops // likewise
 }
 
-func newCounts() *counts {
+// drops are items of an endpoint, for one signal, that were received and not
+// handed on.
+type drops struct {
+	queueFull atomic.Int64 // gave way to newer ones
+	refused   atomic.Int64 // by the next consumer, for good
+	shutdown  atomic.Int64 // given up at the end
+}
+
+func newCounts(endpoint string) *counts {
 	return &counts{
+		endpoint:    endpoint,
 		failed:      make([]atomic.Int64, zmtpReasons),
 		disconnects: make([]atomic.Int64, zmtpReasons),
 		invalid:     make([]atomic.Int64, fpmReasons),

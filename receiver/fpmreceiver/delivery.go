@@ -7,7 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v7"
@@ -31,18 +32,15 @@ const maxBatchBytes = 1 << 20
 // and a consumer that never returns must not keep the collector alive (FR-31).
 const drainTimeout = 10 * time.Second
 
+// returnTimeout is how long a consumer whose context has ended may take to return.
+const returnTimeout = time.Second
+
 // item is what waits in a queue for its consumer.
 type item interface {
 	// drops are the totals of the endpoint it came from.
 	drops() *drops
 	// free gives it back to its pool; the last call.
 	free()
-}
-
-// drops are items of an endpoint that left a queue and did not get through.
-type drops struct {
-	refused  atomic.Int64 // by the next consumer, for good
-	shutdown atomic.Int64 // still waiting at the end
 }
 
 // delivery moves batches from a queue to a consumer, in order, from one
@@ -60,9 +58,13 @@ type delivery[T item] struct {
 	cancel context.CancelFunc
 	stop   chan struct{} // closed: nothing new will come
 	done   chan struct{}
-	lost   int // valid once done is closed
 
-	underWay atomic.Int64 // items of the batch that is being handed on
+	// mu makes an item's end one step for the run and a shutdown that no longer
+	// waits for it: no item is counted twice or not at all.
+	mu        sync.Mutex
+	batch     []T // being handed on
+	lost      int // given up by the shutdown
+	abandoned bool
 }
 
 func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.Context, []T) error) *delivery[T] {
@@ -74,47 +76,82 @@ func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.
 		queue: fairqueue.New(fairqueue.Limits{
 			Items: cfg.Queue.MaxRecords,
 			Bytes: int64(cfg.Queue.MaxBytes),
-		}, T.free),
+		}, giveWay[T]),
 		ctx: ctx, cancel: cancel, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
+func giveWay[T item](i T) {
+	i.drops().queueFull.Add(1)
+	i.free()
+}
+
 func (d *delivery[T]) run() {
 	defer close(d.done)
-	var items []T
 	for d.queue.Wait(d.limits, d.timeout, d.stop) {
-		items = d.deliver(items)
+		d.deliver()
 	}
-	for {
-		if waiting, _ := d.queue.Len(); waiting == 0 {
-			return
-		}
-		items = d.deliver(items)
+	for d.deliver() {
 	}
 }
 
-// deliver hands on one batch, or counts why not. It uses the slice again.
-func (d *delivery[T]) deliver(items []T) []T {
-	items = d.queue.Pop(items[:0], d.limits)
-	d.underWay.Store(int64(len(items)))
-	err := d.retry(items)
+// deliver hands on one batch and tells whether there was any.
+func (d *delivery[T]) deliver() bool {
+	items := d.take()
+	if len(items) == 0 {
+		return false
+	}
+	d.settle(d.retry(items))
+	return true
+}
+
+// take begins a batch. It stays as it is until settle.
+func (d *delivery[T]) take() []T {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.batch = d.queue.Pop(d.batch[:0], d.limits)
+	return d.batch
+}
+
+// settle ends the batch: it got through, or the reason why not is counted.
+func (d *delivery[T]) settle(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	switch {
+	case d.abandoned:
+		return
 	case err == nil:
 	case consumererror.IsPermanent(err):
-		for _, i := range items {
+		for _, i := range d.batch {
 			i.drops().refused.Add(1)
 		}
 	default:
-		d.lost += len(items)
-		for _, i := range items {
-			i.drops().shutdown.Add(1)
-		}
+		d.lose(d.batch)
 	}
-	for _, i := range items {
+	for _, i := range d.batch {
 		i.free()
 	}
-	clear(items)
-	return items
+	clear(d.batch)
+	d.batch = d.batch[:0]
+}
+
+// lose counts what the shutdown gives up; mu is held.
+func (d *delivery[T]) lose(items []T) {
+	d.lost += len(items)
+	for _, i := range items {
+		i.drops().shutdown.Add(1)
+	}
+}
+
+// abandon leaves a consumer behind that doesn't return. The batch that it holds
+// counts as lost whatever becomes of it, because nobody will be there to see; so does
+// what waits.
+func (d *delivery[T]) abandon() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.abandoned = true
+	d.lose(d.batch)
+	d.lose(d.queue.Pop(nil, fairqueue.Limits{Items: math.MaxInt, Bytes: math.MaxInt64}))
 }
 
 func (d *delivery[T]) retry(items []T) error {
@@ -150,12 +187,21 @@ func (d *delivery[T]) shutdown(ctx context.Context) error {
 	d.cancel()
 	select {
 	case <-d.done:
-	case <-time.After(time.Second):
-		waiting, _ := d.queue.Len()
-		return fmt.Errorf("a batch of %d records was not handed on in time: it and %d waiting records are lost", d.underWay.Load(), waiting)
+	case <-time.After(returnTimeout):
+		d.abandon()
 	}
-	if d.lost > 0 {
-		return fmt.Errorf("%d records could not be handed on before the shutdown's deadline", d.lost)
+	return d.loss()
+}
+
+func (d *delivery[T]) loss() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost == 0 {
+		return nil
 	}
-	return nil
+	err := fmt.Errorf("%d records could not be handed on before the shutdown's deadline", d.lost)
+	if d.abandoned {
+		return fmt.Errorf("%w: the next component has not returned", err)
+	}
+	return err
 }

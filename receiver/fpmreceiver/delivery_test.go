@@ -16,7 +16,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
-	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp/zmtptest"
 )
 
 func sequences(sink *consumertest.LogsSink) (all []int64) {
@@ -141,50 +140,6 @@ func (g *gate) called() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.calls
-}
-
-func TestFR_31_ShutdownHandsEverythingOn(t *testing.T) {
-	publisher := listen(t)
-	cfg := testConfig(publisher.Endpoint())
-	cfg.Batch = BatchConfig{MaxRecords: 100, Timeout: time.Hour}
-	sink := &consumertest.LogsSink{}
-	r := start(t, cfg, sink)
-	waitForSubscribers(t, publisher, 1)
-	for i := range int64(5050) {
-		publisher.Publish(zmtptest.Numbered(uint64(i), pass("7", 0, i))...)
-	}
-	eventually(t, func() bool { return r.metric("fpm_receiver_records") == 5050 }, "received")
-	require.NoError(t, r.Shutdown(t.Context()))
-	require.Equal(t, 5050, sink.LogRecordCount())
-	require.NoError(t, r.Shutdown(t.Context()), "twice is once")
-}
-
-func TestFR_31_ShutdownDuringRetriesHonorsItsDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		failing := newGate(func(context.Context, int) error { return errRefused })
-		r := start(t, testConfig(nobody), failing)
-		r.feedNumbered(0, 0, pass("7", 0, 0), pass("7", 0, 1))
-		time.Sleep(time.Minute)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		begin := time.Now()
-		require.ErrorContains(t, r.Shutdown(ctx), "2 records could not be handed on")
-		require.Equal(t, 3*time.Second, time.Since(begin))
-		require.EqualValues(t, 2, r.publishers[0].logs.drops.shutdown.Load(), "counted")
-	})
-}
-
-func TestFR_31_ShutdownLeavesAConsumerThatNeverReturns(t *testing.T) {
-	release := make(chan struct{})
-	hung := newGate(func(context.Context, int) error { <-release; return nil })
-	r := start(t, testConfig(nobody), hung)
-	r.feedNumbered(0, 0, pass("7", 0, 0))
-	eventually(t, func() bool { return hung.called() == 1 }, "under way")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	require.ErrorContains(t, r.Shutdown(ctx), "a batch of 1 records was not handed on in time")
-	close(release) // for the leak check
-	<-r.logs.delivery.done
 }
 
 // Huge payloads go in batches of their own size, at once, and those of others right

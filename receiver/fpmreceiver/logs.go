@@ -56,14 +56,16 @@ func (s *logsSignal) consume(ctx context.Context, records []*record) error {
 type logsSource struct {
 	signal *logsSignal
 	queue  *fairqueue.Source[*record]
-	drops  drops
+	drops  *drops
 }
 
-func (s *logsSignal) newSource() *logsSource {
+// newSource lets an endpoint send; what is lost on the way is added to its counts.
+func (s *logsSignal) newSource(c *counts) *logsSource {
 	if s == nil {
 		return nil
 	}
-	return &logsSource{signal: s, queue: s.delivery.queue.NewSource()}
+	c.logs = new(drops)
+	return &logsSource{signal: s, queue: s.delivery.queue.NewSource(), drops: c.logs}
 }
 
 func (s *logsSource) push(p *publisher, state *streamState, sequence int64, receivedAt time.Time) {

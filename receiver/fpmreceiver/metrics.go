@@ -188,7 +188,7 @@ func (s *metricsSignal) shutdown(ctx context.Context) error {
 	case <-deadline.Done():
 		select {
 		case err = <-emitted:
-		case <-time.After(time.Second):
+		case <-time.After(returnTimeout):
 			err = deadline.Err()
 		}
 	}

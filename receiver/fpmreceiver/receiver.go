@@ -37,8 +37,9 @@ type fpmReceiver struct {
 	nextMetrics consumer.Metrics
 	retry       time.Duration // first wait after a transient error
 
-	obs       *receiverhelper.ObsReport
-	telemetry *metadata.TelemetryBuilder
+	obs      *receiverhelper.ObsReport
+	counters *metadata.TelemetryBuilder // outlive the run
+	gauges   *metadata.TelemetryBuilder // end with it
 
 	// Of a run, from Start to Shutdown.
 	registry   *stream.Registry
@@ -63,11 +64,15 @@ func newReceiver(cfg *Config, settings receiver.Settings) (*fpmReceiver, error) 
 	if err != nil {
 		return nil, err
 	}
-	telemetry, err := metadata.NewTelemetryBuilder(settings.TelemetrySettings)
+	counters, err := metadata.NewTelemetryBuilder(settings.TelemetrySettings)
 	if err != nil {
 		return nil, err
 	}
-	return &fpmReceiver{cfg: cfg, settings: settings, retry: initialRetry, obs: obs, telemetry: telemetry}, nil
+	gauges, err := metadata.NewTelemetryBuilder(settings.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	return &fpmReceiver{cfg: cfg, settings: settings, retry: initialRetry, obs: obs, counters: counters, gauges: gauges}, nil
 }
 
 // Start returns at once, with every endpoint still to be connected (ZMQ-45).
@@ -84,7 +89,7 @@ func (r *fpmReceiver) Start(_ context.Context, host component.Host) error {
 	if err = r.addPublishers(targets, host); err != nil {
 		return err
 	}
-	if err = r.observeTelemetry(); err != nil {
+	if err = errors.Join(r.observeCounters(), r.observeGauges()); err != nil {
 		return err
 	}
 	r.startSignals()
@@ -124,14 +129,15 @@ func (r *fpmReceiver) addPublishers(targets []target, host component.Host) error
 	}
 	health := newHealth(host, names)
 	for i := range targets {
+		counts := newCounts(names[i])
 		p := &publisher{
 			target:  targets[i],
 			name:    names[i],
 			health:  health,
 			reports: newReports(r.settings.Logger),
-			counts:  newCounts(),
-			logs:    r.logs.newSource(),
-			traces:  r.traces.newSource(),
+			counts:  counts,
+			logs:    r.logs.newSource(counts),
+			traces:  r.traces.newSource(counts),
 			metrics: r.metrics,
 			decoder: fpm.Decoder{MaxSize: int(r.cfg.MaxMessageSize), AcceptLegacy: r.cfg.AcceptLegacy},
 		}
@@ -196,7 +202,7 @@ func (r *fpmReceiver) Shutdown(ctx context.Context) error {
 }
 
 func (r *fpmReceiver) stop(ctx context.Context) (err error) {
-	defer r.telemetry.Shutdown()
+	defer r.gauges.Shutdown()
 	if r.subscriber != nil {
 		err = errors.Join(err, r.subscriber.Close(ctx))
 	}

@@ -38,7 +38,7 @@ func newRecord(decoder *fpm.Decoder, pass *fpm.ForwardPass, asBytes bool) *recor
 	return r
 }
 
-func (r *record) drops() *drops { return &r.source.drops }
+func (r *record) drops() *drops { return r.source.drops }
 
 func (r *record) free() {
 	payload := r.Payload[:0]

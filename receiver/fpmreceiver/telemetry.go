@@ -13,6 +13,7 @@ import (
 
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp"
+	"github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver/internal/metadata"
 )
 
 // Why a received record was not handed on.
@@ -28,106 +29,128 @@ const (
 	signalTraces = "traces"
 )
 
-// observeTelemetry lets the receiver's own counters be read when telemetry is
-// collected: the receive path pays for an atomic addition only.
-func (r *fpmReceiver) observeTelemetry() error {
-	t := r.telemetry
+// totals are the counts of all endpoints of a run, read when telemetry is collected:
+// the receive path pays for an atomic addition only.
+//
+// Their callbacks stay registered for ever. What a shutdown gives up is known at its
+// end only, and a periodic reader collects for the last time when the meter provider
+// ends, which is after all components: a counter that left with its receiver would
+// take along what was added since the last collection. The provider lives as long as
+// its service, so a reload leaves nothing behind; under a provider with several runs
+// the SDK adds up what they observe for the same attributes, so that a counter never
+// falls. For this the callbacks hold the counts and nothing else of the receiver.
+type totals []*counts
+
+func (r *fpmReceiver) observeCounters() error {
+	all := make(totals, 0, len(r.publishers))
+	for _, p := range r.publishers {
+		all = append(all, p.counts)
+	}
+	return all.observe(r.counters)
+}
+
+func (all totals) observe(t *metadata.TelemetryBuilder) error {
 	return errors.Join(
-		t.RegisterFpmReceiverConnectsCallback(r.observeConnects),
-		t.RegisterFpmReceiverDisconnectsCallback(r.observeDisconnects),
-		t.RegisterFpmReceiverInvalidMessagesCallback(r.observeInvalid),
-		t.RegisterFpmReceiverDroppedRecordsCallback(r.observeDropped),
-		t.RegisterFpmReceiverQueueRecordsCallback(r.observeQueueRecords),
-		t.RegisterFpmReceiverQueueBytesCallback(r.observeQueueBytes),
-		t.RegisterFpmReceiverStreamsCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(r.registry.Len()))
-			return nil
-		}),
-		t.RegisterFpmReceiverBytesCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.bytes })),
-		t.RegisterFpmReceiverPingsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.pings })),
-		t.RegisterFpmReceiverMessagesCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.messages })),
-		t.RegisterFpmReceiverRecordsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.records })),
-		t.RegisterFpmReceiverDuplicatesCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.duplicates })),
-		t.RegisterFpmReceiverMissingRecordsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.missing })),
-		t.RegisterFpmReceiverGapsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.gaps })),
-		t.RegisterFpmReceiverRestartsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.restarts })),
-		t.RegisterFpmReceiverCounterMismatchesCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.mismatches })),
-		t.RegisterFpmReceiverLegacyRecordsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.legacy })),
-		t.RegisterFpmReceiverSkippedFieldsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.skippedFields })),
-		t.RegisterFpmReceiverEmptyWorkerIdsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.emptyWorkers })),
-		t.RegisterFpmReceiverSharedWorkerIdsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.sharedWorkers })),
-		t.RegisterFpmReceiverStreamOverflowsCallback(r.perEndpoint(func(c *counts) *atomic.Int64 { return &c.overflows })),
+		t.RegisterFpmReceiverConnectsCallback(all.observeConnects),
+		t.RegisterFpmReceiverDisconnectsCallback(all.observeDisconnects),
+		t.RegisterFpmReceiverInvalidMessagesCallback(all.observeInvalid),
+		t.RegisterFpmReceiverDroppedRecordsCallback(all.observeDropped),
+		t.RegisterFpmReceiverBytesCallback(all.each(func(c *counts) *atomic.Int64 { return &c.bytes })),
+		t.RegisterFpmReceiverPingsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.pings })),
+		t.RegisterFpmReceiverMessagesCallback(all.each(func(c *counts) *atomic.Int64 { return &c.messages })),
+		t.RegisterFpmReceiverRecordsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.records })),
+		t.RegisterFpmReceiverDuplicatesCallback(all.each(func(c *counts) *atomic.Int64 { return &c.duplicates })),
+		t.RegisterFpmReceiverMissingRecordsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.missing })),
+		t.RegisterFpmReceiverGapsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.gaps })),
+		t.RegisterFpmReceiverRestartsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.restarts })),
+		t.RegisterFpmReceiverCounterMismatchesCallback(all.each(func(c *counts) *atomic.Int64 { return &c.mismatches })),
+		t.RegisterFpmReceiverLegacyRecordsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.legacy })),
+		t.RegisterFpmReceiverSkippedFieldsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.skippedFields })),
+		t.RegisterFpmReceiverEmptyWorkerIdsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.emptyWorkers })),
+		t.RegisterFpmReceiverSharedWorkerIdsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.sharedWorkers })),
+		t.RegisterFpmReceiverStreamOverflowsCallback(all.each(func(c *counts) *atomic.Int64 { return &c.overflows })),
 	)
 }
 
-// perEndpoint observes one total of every endpoint, from 0 on.
-func (r *fpmReceiver) perEndpoint(total func(*counts) *atomic.Int64) metric.Int64Callback {
+// each observes one total of every endpoint, from 0 on.
+func (all totals) each(total func(*counts) *atomic.Int64) metric.Int64Callback {
 	return func(_ context.Context, o metric.Int64Observer) error {
-		for _, p := range r.publishers {
-			o.Observe(total(p.counts).Load(), metric.WithAttributes(attribute.String("endpoint", p.name)))
+		for _, c := range all {
+			o.Observe(total(c).Load(), metric.WithAttributes(attribute.String("endpoint", c.endpoint)))
 		}
 		return nil
 	}
 }
 
-func (r *fpmReceiver) observeConnects(_ context.Context, o metric.Int64Observer) error {
-	for _, p := range r.publishers {
-		observe(o, p.counts.connected.Load(), p, attribute.String("result", "ok"))
+func (all totals) observeConnects(_ context.Context, o metric.Int64Observer) error {
+	for _, c := range all {
+		observe(o, c.connected.Load(), c, attribute.String("result", "ok"))
 		for _, reason := range zmtp.Reasons() {
-			observe(o, p.counts.failed[reason].Load(), p, attribute.String("result", reason.String()))
+			observe(o, c.failed[reason].Load(), c, attribute.String("result", reason.String()))
 		}
 	}
 	return nil
 }
 
-func (r *fpmReceiver) observeDisconnects(_ context.Context, o metric.Int64Observer) error {
-	for _, p := range r.publishers {
+func (all totals) observeDisconnects(_ context.Context, o metric.Int64Observer) error {
+	for _, c := range all {
 		for _, reason := range zmtp.Reasons() {
-			observe(o, p.counts.disconnects[reason].Load(), p, attribute.String("reason", reason.String()))
+			observe(o, c.disconnects[reason].Load(), c, attribute.String("reason", reason.String()))
 		}
 	}
 	return nil
 }
 
-func (r *fpmReceiver) observeInvalid(_ context.Context, o metric.Int64Observer) error {
-	for _, p := range r.publishers {
+func (all totals) observeInvalid(_ context.Context, o metric.Int64Observer) error {
+	for _, c := range all {
 		for _, reason := range fpm.Reasons() {
-			observe(o, p.counts.invalid[reason].Load(), p, attribute.String("reason", reason.String()))
+			observe(o, c.invalid[reason].Load(), c, attribute.String("reason", reason.String()))
 		}
 	}
 	return nil
 }
 
-func (r *fpmReceiver) observeDropped(_ context.Context, o metric.Int64Observer) error {
-	for _, p := range r.publishers {
-		if p.logs != nil {
-			observeDrops(o, p, signalLogs, p.logs.queue.Dropped(), &p.logs.drops)
-		}
-		if p.traces != nil {
-			observeDrops(o, p, signalTraces, p.traces.queue.Dropped(), &p.traces.drops)
-		}
+func (all totals) observeDropped(_ context.Context, o metric.Int64Observer) error {
+	for _, c := range all {
+		observeDrops(o, c, signalLogs, c.logs)
+		observeDrops(o, c, signalTraces, c.traces)
 	}
 	return nil
 }
 
 // observeDrops reports every reason from 0 on: an alert on the first drop needs
 // the increase.
-func observeDrops(o metric.Int64Observer, p *publisher, signal string, queueFull int64, d *drops) {
-	for reason, total := range map[string]int64{
-		dropQueueFull: queueFull, dropRefused: d.refused.Load(), dropShutdown: d.shutdown.Load(),
+func observeDrops(o metric.Int64Observer, c *counts, signal string, d *drops) {
+	if d == nil {
+		return
+	}
+	for reason, total := range map[string]*atomic.Int64{
+		dropQueueFull: &d.queueFull, dropRefused: &d.refused, dropShutdown: &d.shutdown,
 	} {
-		o.Observe(total, metric.WithAttributes(
-			attribute.String("endpoint", p.name), attribute.String("signal", signal), attribute.String("reason", reason)))
+		o.Observe(total.Load(), metric.WithAttributes(
+			attribute.String("endpoint", c.endpoint), attribute.String("signal", signal), attribute.String("reason", reason)))
 	}
 }
 
 // observe reports a total that is split by reason, once there is something to
 // report: most reasons never come up.
-func observe(o metric.Int64Observer, total int64, p *publisher, attributes ...attribute.KeyValue) {
+func observe(o metric.Int64Observer, total int64, c *counts, attributes ...attribute.KeyValue) {
 	if total == 0 {
 		return
 	}
-	o.Observe(total, metric.WithAttributes(append(attributes, attribute.String("endpoint", p.name))...))
+	o.Observe(total, metric.WithAttributes(append(attributes, attribute.String("endpoint", c.endpoint))...))
+}
+
+// observeGauges lets the state of the run be read until its end.
+func (r *fpmReceiver) observeGauges() error {
+	return errors.Join(
+		r.gauges.RegisterFpmReceiverQueueRecordsCallback(r.observeQueueRecords),
+		r.gauges.RegisterFpmReceiverQueueBytesCallback(r.observeQueueBytes),
+		r.gauges.RegisterFpmReceiverStreamsCallback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(r.registry.Len()))
+			return nil
+		}),
+	)
 }
 
 func (r *fpmReceiver) observeQueueRecords(_ context.Context, o metric.Int64Observer) error {

@@ -35,7 +35,7 @@ func newSpan() *span {
 	return s
 }
 
-func (s *span) drops() *drops { return &s.source.drops }
+func (s *span) drops() *drops { return s.source.drops }
 
 func (s *span) free() {
 	*s = span{}
@@ -94,7 +94,7 @@ func offerExemplars(spans []*span) {
 type tracesSource struct {
 	signal *tracesSignal
 	queue  *fairqueue.Source[*span]
-	drops  drops
+	drops  *drops
 
 	// mu keeps a window's root behind its passes: the endpoint's supervisor adds
 	// passes, the sweep closes windows.
@@ -102,11 +102,16 @@ type tracesSource struct {
 	streams map[*streamState]struct{}
 }
 
-func (s *tracesSignal) newSource() *tracesSource {
+// newSource lets an endpoint send; what is lost on the way is added to its counts.
+func (s *tracesSignal) newSource(c *counts) *tracesSource {
 	if s == nil {
 		return nil
 	}
-	return &tracesSource{signal: s, queue: s.delivery.queue.NewSource(), streams: make(map[*streamState]struct{})}
+	c.traces = new(drops)
+	return &tracesSource{
+		signal: s, queue: s.delivery.queue.NewSource(), drops: c.traces,
+		streams: make(map[*streamState]struct{}),
+	}
 }
 
 func (s *tracesSource) push(p *publisher, state *streamState, receivedAt time.Time) {

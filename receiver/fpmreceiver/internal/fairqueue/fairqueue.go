@@ -39,7 +39,6 @@ type Source[T any] struct {
 	queue   *Queue[T]
 	own     order[T]
 	bytes   int64
-	dropped int64
 	removed bool
 }
 
@@ -99,7 +98,6 @@ func (s *Source[T]) Push(value T, size int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if size > q.limits.Bytes {
-		s.dropped++
 		q.onDrop(value)
 		return
 	}
@@ -114,13 +112,6 @@ func (s *Source[T]) Push(value T, size int64) {
 	case q.filled <- struct{}{}:
 	default:
 	}
-}
-
-// Dropped is how many items of the source gave way so far.
-func (s *Source[T]) Dropped() int64 {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	return s.dropped
 }
 
 // Len gives the items and bytes that wait.
@@ -180,7 +171,6 @@ func (q *Queue[T]) holdingMost(share func(*Source[T]) int64) (most *Source[T]) {
 }
 
 func (q *Queue[T]) dropOldestOf(s *Source[T]) {
-	s.dropped++
 	q.onDrop(q.removeOldestOf(s))
 }
 
