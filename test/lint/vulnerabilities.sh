@@ -8,6 +8,10 @@ set -euo pipefail
 version=${1:?usage: vulnerabilities.sh VERSION}
 database=${GOVULNDB:-https://vuln.go.dev}
 
+if ! command -v curl >/dev/null; then
+	echo "vulnerabilities: NOT checked, curl is not installed"
+	exit 0
+fi
 if ! curl --silent --fail --max-time 10 --output /dev/null "$database/index/db.json"; then
 	echo "vulnerabilities: NOT checked, $database cannot be reached from this machine"
 	exit 0
