@@ -15,6 +15,7 @@ import (
 
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpmpdata"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/tracefile"
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 )
 
 // backend takes logs by OTLP, or does not.
@@ -28,7 +29,7 @@ type backend struct {
 	blocked  bool // requests wait
 	ended    bool
 	requests int
-	taken    []Arrival
+	taken    []accounting.Arrival
 }
 
 func newBackend(t *testing.T) *backend {
@@ -93,7 +94,7 @@ func (b *backend) take(body []byte) {
 				if !ok {
 					b.t.Error("a record without a payload")
 				}
-				b.taken = append(b.taken, Arrival{
+				b.taken = append(b.taken, accounting.Arrival{
 					Text:       string(tracefile.AppendPayloadJSON(nil, payload)),
 					ObservedMS: uint64(record.ObservedTimestamp()) / 1e6,
 				})
@@ -119,8 +120,8 @@ func (b *backend) waitRequests(n int) {
 	}
 }
 
-func (b *backend) arrivals() []Arrival {
+func (b *backend) arrivals() []accounting.Arrival {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]Arrival(nil), b.taken...)
+	return append([]accounting.Arrival(nil), b.taken...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
@@ -23,10 +24,10 @@ func consumerStage(t *testing.T, b *backend, endpoint, connection string) *stage
 }
 
 // closeConsumer closes the account over what the backend took.
-func (s *stage) closeConsumer(b *backend, sent []Message) Account {
+func (s *stage) closeConsumer(b *backend, sent []accounting.Message) accounting.Account {
 	s.t.Helper()
 	telemetry := s.settled()
-	account := requireClosed(s.t, Evidence{Sent: sent, Arrived: b.arrivals(), Telemetry: telemetry, Unbroken: true})
+	account := requireClosed(s.t, accounting.Evidence{Sent: sent, Arrived: b.arrivals(), Telemetry: telemetry, Unbroken: true})
 	s.Stop()
 	s.requireNoPanic()
 	return account
@@ -120,6 +121,6 @@ func TestConsumerNeverReturns_FR31(t *testing.T) {
 	require.Contains(t, s.Log(), "could not be handed on before the shutdown's deadline")
 	s.requireNoPanic()
 	p.stop()
-	account := requireClosed(t, Evidence{Sent: p.sent(), Arrived: b.arrivals()})
-	require.Positive(t, account.Fates[AfterLast])
+	account := requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: b.arrivals()})
+	require.Positive(t, account.Fates[accounting.AfterLast])
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
@@ -117,8 +118,8 @@ func TestDiskFull_FR30(t *testing.T) {
 			s.stopPublisher(p)
 			account := s.close(p.sent(), true)
 			require.Empty(t, account.Totals.Dropped)
-			other := requireClosed(t, Evidence{Sent: p.sent(), Arrived: b.arrivals(), Redelivery: tc.refuses})
-			require.Equal(t, len(p.sent()), other.Fates[Written])
+			other := requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: b.arrivals(), Redelivery: tc.refuses})
+			require.Equal(t, len(p.sent()), other.Fates[accounting.Written])
 			t.Logf("rows %v after there was space", took)
 		})
 	}
@@ -200,7 +201,7 @@ func hold(t *testing.T, path string) held {
 	return held{file}
 }
 
-func (h held) rows(t *testing.T) []Arrival {
+func (h held) rows(t *testing.T) []accounting.Arrival {
 	t.Helper()
 	rows, torn := harness.ReadSegment(t, fmt.Sprintf("/proc/self/fd/%d", h.Fd()))
 	require.False(t, torn)
@@ -242,13 +243,13 @@ func TestDeletedFromOutside(t *testing.T) {
 			s.stopPublisher(p)
 			s.requireNoGrowth(before)
 			telemetry := s.settled()
-			var found []Arrival
+			var found []accounting.Arrival
 			for _, file := range deleted {
 				found = append(found, file.rows(t)...)
 			}
 			lost := len(found)
 			found = append(found, s.rows()...)
-			requireClosed(t, Evidence{Sent: p.sent(), Arrived: found, Telemetry: telemetry, TraceFiles: true, Unbroken: true})
+			requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: found, Telemetry: telemetry, TraceFiles: true, Unbroken: true})
 			t.Logf("%d rows were in what was deleted, %d are left", lost, len(found)-lost)
 			s.Stop()
 			s.requireNoPanic()
@@ -278,7 +279,7 @@ func TestPrunedFromOutside(t *testing.T) {
 	close(stop)
 	<-stopped
 	rows := arrivals(harness.Rows(t, archive))
-	requireClosed(t, Evidence{Sent: p.sent(), Arrived: rows, Telemetry: telemetry, TraceFiles: true, Unbroken: true})
+	requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: rows, Telemetry: telemetry, TraceFiles: true, Unbroken: true})
 	require.Zero(t, telemetry.Sum(metricErrors, nil))
 	t.Logf("%d segments, %d left", len(harness.Segments(t, archive)), len(harness.Segments(t, s.base)))
 	s.Stop()
@@ -325,7 +326,7 @@ func TestTwoCollectorsOnOnePath(t *testing.T) {
 
 	first.stopPublisher(publishers[0])
 	ofFirst := func(row harness.Row) bool { return row.ProducerID == "w0" }
-	account := requireClosed(t, Evidence{
+	account := requireClosed(t, accounting.Evidence{
 		Sent: publishers[0].sent(), Arrived: arrivals(filter(harness.Rows(t, base), ofFirst)),
 		Telemetry: first.settled(), TraceFiles: true, Unbroken: true,
 	})
@@ -334,7 +335,7 @@ func TestTwoCollectorsOnOnePath(t *testing.T) {
 	took := second.waitRows(1)
 	require.Less(t, took, diskRecovery)
 	second.stopPublisher(publishers[1])
-	account = requireClosed(t, Evidence{
+	account = requireClosed(t, accounting.Evidence{
 		Sent: publishers[1].sent(), Arrived: arrivals(filter(harness.Rows(t, base), func(row harness.Row) bool { return !ofFirst(row) })),
 		Telemetry: second.settled(), TraceFiles: true, Unbroken: true,
 	})

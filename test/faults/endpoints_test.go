@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp/zmtptest"
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
@@ -122,7 +123,7 @@ func TestManyEndpoints_FR5_FR6_FR10(t *testing.T) {
 
 	telemetry := s.settled()
 	rows := s.rows()
-	requireClosed(t, Evidence{Sent: publishers.sent(), Arrived: rows, Telemetry: telemetry, TraceFiles: true, Unbroken: true})
+	requireClosed(t, accounting.Evidence{Sent: publishers.sent(), Arrived: rows, Telemetry: telemetry, TraceFiles: true, Unbroken: true})
 	worst := worstDelay(t, publishers.sent(), rows)
 	t.Logf("longest delay %v, of the machine alone %v", worst, late)
 	require.Less(t, worst, time.Second+late)
@@ -135,7 +136,7 @@ func TestManyEndpoints_FR5_FR6_FR10(t *testing.T) {
 }
 
 // worstDelay is the longest time from the log line of a message to its receipt.
-func worstDelay(t *testing.T, sent []Message, rows []Arrival) (worst time.Duration) {
+func worstDelay(t *testing.T, sent []accounting.Message, rows []accounting.Arrival) (worst time.Duration) {
 	t.Helper()
 	received := map[string]uint64{}
 	for _, row := range rows {
@@ -202,5 +203,5 @@ func TestFileDescriptorsRunOut(t *testing.T) {
 	account := s.close(publishers.sent(), false)
 	require.Zero(t, account.Totals.Missing)
 	require.Empty(t, account.Totals.Dropped)
-	require.GreaterOrEqual(t, account.Fates[Written], 10*stay)
+	require.GreaterOrEqual(t, account.Fates[accounting.Written], 10*stay)
 }

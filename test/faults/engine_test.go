@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
@@ -129,7 +130,7 @@ func (p *process) again(change func(*Engine)) *process {
 }
 
 // sent reads the log. Its last line may be cut by a kill: that message never left.
-func (p *process) sent() (messages []Message) {
+func (p *process) sent() (messages []accounting.Message) {
 	p.t.Helper()
 	file, err := os.Open(p.Log)
 	require.NoError(p.t, err)
@@ -141,7 +142,7 @@ func (p *process) sent() (messages []Message) {
 			return messages
 		}
 		require.NoError(p.t, err)
-		var m Message
+		var m accounting.Message
 		require.NoError(p.t, json.Unmarshal(line, &m))
 		messages = append(messages, m)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp/zmtptest"
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
@@ -151,5 +152,5 @@ func TestConnectionFloods_FR5_FR6(t *testing.T) {
 	require.Less(t, logged, len(scripts)*(int(took.Seconds())+1))
 	s.requireNoGrowth(held)
 	account := s.close(fleet{good}.sent(), true)
-	require.Equal(t, len(good.log), account.Fates[Written], fmt.Sprint(account))
+	require.Equal(t, len(good.log), account.Fates[accounting.Written], fmt.Sprint(account))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/tracefile"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp/zmtptest"
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 )
 
 // local is a publisher inside the test, for tests that need hundreds of them. Like
@@ -22,7 +23,7 @@ import (
 type local struct {
 	*zmtptest.Publisher
 	worker string
-	log    []Message
+	log    []accounting.Message
 }
 
 func newLocal(t *testing.T, worker string) *local {
@@ -41,7 +42,7 @@ func (l *local) publish() {
 		Scheduled: fpm.Scheduled{DecodeRequests: 1, DecodeKVTokens: int64(sequence) + 1},
 	}
 	payload := fpm.AppendPayload(nil, &pass)
-	l.log = append(l.log, Message{
+	l.log = append(l.log, accounting.Message{
 		Endpoint: l.Endpoint(), Sequence: uint64(sequence), WorkerID: l.worker,
 		Text:   string(tracefile.AppendPayloadJSON(nil, payload)),
 		SentNS: time.Now().UnixNano(),
@@ -52,7 +53,7 @@ func (l *local) publish() {
 // fleet is many of them.
 type fleet []*local
 
-func (f fleet) sent() (messages []Message) {
+func (f fleet) sent() (messages []accounting.Message) {
 	for _, l := range f {
 		messages = append(messages, l.log...)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
@@ -202,13 +203,13 @@ func (s *stage) settled() harness.Samples {
 }
 
 // rows are the arrivals in the files.
-func (s *stage) rows() []Arrival {
+func (s *stage) rows() []accounting.Arrival {
 	s.t.Helper()
 	return arrivals(harness.Rows(s.t, s.base))
 }
 
 // wholeRows are those of files that may be torn by a kill.
-func (s *stage) wholeRows() (found []Arrival) {
+func (s *stage) wholeRows() (found []accounting.Arrival) {
 	s.t.Helper()
 	for _, path := range harness.Segments(s.t, s.base) {
 		rows, _ := harness.ReadSegment(s.t, path)
@@ -217,29 +218,29 @@ func (s *stage) wholeRows() (found []Arrival) {
 	return found
 }
 
-func arrivals(rows []harness.Row) []Arrival {
-	found := make([]Arrival, len(rows))
+func arrivals(rows []harness.Row) []accounting.Arrival {
+	found := make([]accounting.Arrival, len(rows))
 	for i, row := range rows {
-		found[i] = Arrival{Text: row.FPM, ObservedMS: row.ObservedMS}
+		found[i] = accounting.Arrival{Text: row.FPM, ObservedMS: row.ObservedMS}
 	}
 	return found
 }
 
 // requireClosed explains the run, and requires that nothing contradicts.
-func requireClosed(t *testing.T, e Evidence) Account {
+func requireClosed(t *testing.T, e accounting.Evidence) accounting.Account {
 	t.Helper()
-	account := Explain(e)
+	account := accounting.Explain(e)
 	t.Logf("account of %d messages:\n%s", len(e.Sent), account)
 	require.Empty(t, account.Discrepancies)
-	require.Positive(t, account.Fates[Written], "nothing was written at all")
+	require.Positive(t, account.Fates[accounting.Written], "nothing was written at all")
 	return account
 }
 
 // close settles, closes the account over the trace files, and stops the collector.
-func (s *stage) close(sent []Message, unbroken bool) Account {
+func (s *stage) close(sent []accounting.Message, unbroken bool) accounting.Account {
 	s.t.Helper()
 	telemetry := s.settled()
-	account := requireClosed(s.t, Evidence{Sent: sent, Arrived: s.rows(), Telemetry: telemetry, TraceFiles: true, Unbroken: unbroken})
+	account := requireClosed(s.t, accounting.Evidence{Sent: sent, Arrived: s.rows(), Telemetry: telemetry, TraceFiles: true, Unbroken: unbroken})
 	s.Stop()
 	s.requireNoPanic()
 	return account

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-fpm/otelcol-fpm/test/accounting"
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
@@ -41,8 +42,8 @@ func TestSIGTERMUnderLoad_FR24_FR31(t *testing.T) {
 				s.requireNoPanic()
 			}
 			p.stop()
-			account := requireClosed(t, Evidence{Sent: p.sent(), Arrived: s.rows(), Ends: ends})
-			require.GreaterOrEqual(t, account.Fates[Written], received)
+			account := requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: s.rows(), Ends: ends})
+			require.GreaterOrEqual(t, account.Fates[accounting.Written], received)
 		})
 	}
 }
@@ -79,7 +80,7 @@ func TestSIGKILLUnderLoad_FR24(t *testing.T) {
 		s.requireNoPanic()
 	}
 	p.stop()
-	requireClosed(t, Evidence{Sent: p.sent(), Arrived: s.wholeRows(), Ends: ends})
+	requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: s.wholeRows(), Ends: ends})
 }
 
 func hashOf(t *testing.T, path string) [32]byte {

@@ -1,7 +1,7 @@
 // Copyright The otelcol-fpm Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults
+package accounting
 
 import (
 	"fmt"

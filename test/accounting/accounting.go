@@ -1,7 +1,7 @@
 // Copyright The otelcol-fpm Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults
+package accounting
 
 import (
 	"fmt"
@@ -93,20 +93,16 @@ type Totals struct {
 
 // Own telemetry that the account closes over.
 const (
-	metricMessages     = "otelcol_fpm_receiver_messages"
-	metricRecords      = "otelcol_fpm_receiver_records"
-	metricInvalid      = "otelcol_fpm_receiver_invalid_messages"
-	metricDuplicates   = "otelcol_fpm_receiver_duplicates"
-	metricMissing      = "otelcol_fpm_receiver_missing_records"
-	metricRestarts     = "otelcol_fpm_receiver_restarts"
-	metricDropped      = "otelcol_fpm_receiver_dropped_records"
-	metricQueued       = "otelcol_fpm_receiver_queue_records"
-	metricRows         = "otelcol_fpm_trace_exporter_rows_written"
-	metricRowsDropped  = "otelcol_fpm_trace_exporter_rows_dropped"
-	metricConnects     = "otelcol_fpm_receiver_connects"
-	metricDisconnects  = "otelcol_fpm_receiver_disconnects"
-	metricErrors       = "otelcol_fpm_trace_exporter_errors"
-	metricExporterFull = "otelcol_exporter_enqueue_failed_log_records"
+	metricMessages    = "otelcol_fpm_receiver_messages"
+	metricRecords     = "otelcol_fpm_receiver_records"
+	metricInvalid     = "otelcol_fpm_receiver_invalid_messages"
+	metricDuplicates  = "otelcol_fpm_receiver_duplicates"
+	metricMissing     = "otelcol_fpm_receiver_missing_records"
+	metricRestarts    = "otelcol_fpm_receiver_restarts"
+	metricDropped     = "otelcol_fpm_receiver_dropped_records"
+	metricQueued      = "otelcol_fpm_receiver_queue_records"
+	metricRows        = "otelcol_fpm_trace_exporter_rows_written"
+	metricRowsDropped = "otelcol_fpm_trace_exporter_rows_dropped"
 )
 
 // Explain says what became of every message, and what contradicts it. It guesses
