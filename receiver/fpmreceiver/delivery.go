@@ -28,6 +28,15 @@ const (
 // not hold up the records of the others.
 const maxBatchBytes = 1 << 20
 
+// batchLimits are those of a batch. It goes when half of the queue's bytes wait, or a
+// small queue would run full, and drop, while its consumer waits for more.
+func batchLimits(cfg *Config) fairqueue.Limits {
+	return fairqueue.Limits{
+		Items: cfg.Batch.MaxRecords,
+		Bytes: min(maxBatchBytes, max(1, int64(cfg.Queue.MaxBytes)/2)),
+	}
+}
+
 // drainTimeout bounds the hand-over at shutdown: the service gives no deadline,
 // and a consumer that never returns must not keep the collector alive (FR-31).
 const drainTimeout = 10 * time.Second
@@ -70,7 +79,7 @@ type delivery[T item] struct {
 func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.Context, []T) error) *delivery[T] {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // shutdown cancels
 	return &delivery[T]{
-		limits:  fairqueue.Limits{Items: cfg.Batch.MaxRecords, Bytes: maxBatchBytes},
+		limits:  batchLimits(cfg),
 		timeout: cfg.Batch.Timeout,
 		consume: consume, initialRetry: retry,
 		queue: fairqueue.New(fairqueue.Limits{

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 
+	"github.com/otelcol-fpm/otelcol-fpm/internal/bytesize"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/fpm"
 )
 
@@ -163,4 +164,42 @@ func TestBatchesAreBoundedByBytes(t *testing.T) {
 		require.NoError(t, r.Shutdown(t.Context()))
 		require.Equal(t, 8, sink.LogRecordCount())
 	})
+}
+
+// A small queue::max_bytes drops nothing while the consumer waits for more: a batch
+// goes before the queue is full, not only when batch::max_records or timeout say so.
+func TestSTR_100_ASmallQueueDropsNothingOfAnIdleConsumer(t *testing.T) {
+	const records = 10_000
+	for signal, maxBytes := range map[string]bytesize.Size{"logs": 64 << 10, "traces": 128 << 10} {
+		t.Run(signal, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := testConfig(nobody)
+				cfg.MaxMessageSize, cfg.Queue.MaxBytes = 64<<10, maxBytes
+				cfg.Batch = createDefaultConfig().(*Config).Batch
+				require.NoError(t, cfg.Validate())
+				logs, traces := &consumertest.LogsSink{}, &consumertest.TracesSink{}
+				r := newRun(t, cfg, nil)
+				if signal == "logs" {
+					r.nextLogs = logs
+				} else {
+					r.nextTraces = traces
+				}
+				require.NoError(t, r.Start(t.Context(), r.host))
+				for i := range int64(records) {
+					r.feedNumbered(0, uint64(i), pass("7", 0, i))
+					time.Sleep(500 * time.Microsecond)
+				}
+				require.NoError(t, r.Shutdown(t.Context()))
+				require.Zero(t, r.metric("fpm_receiver_dropped_records"))
+				require.GreaterOrEqual(t, logs.LogRecordCount()+traces.SpanCount(), records)
+			})
+		})
+	}
+}
+
+func TestBatchLimits(t *testing.T) {
+	for maxBytes, want := range map[bytesize.Size]int64{1: 1, 1 << 20: 512 << 10, 64 << 20: 1 << 20} {
+		limits := batchLimits(&Config{Queue: QueueConfig{MaxBytes: maxBytes}})
+		require.Equal(t, want, limits.Bytes, "0 would be reached by an empty queue")
+	}
 }
