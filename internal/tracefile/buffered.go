@@ -196,6 +196,7 @@ func (b *bufferedLoop) flush() bool {
 	b.retryAt = time.Time{}
 	giveBuffer(b.member)
 	b.member = nil
+	b.streams.commit()
 	b.batch.reset()
 	return true
 }

@@ -81,7 +81,7 @@ func newProducer(w *Writer, part, id string, before *producer) *producer {
 	p.series.disk, p.series.handles, p.series.obs = w.disk, w.handles, w.obs
 	p.series.dir, p.series.prefix = w.dir, prefix
 	p.series.synced = w.cfg.Durability == Synced
-	p.series.replaced = p.logReplaced
+	p.series.replaced, p.series.left = p.logReplaced, p.streams.forgetWritten
 	return p
 }
 
@@ -114,11 +114,11 @@ const (
 
 // place adds r to the batch, if it is the active segment's (FIL-21, FIL-28, FIL-29). r stays the caller's.
 func (p *producer) place(r *row) verdict {
-	segmentRows := p.series.rows + p.batch.rows
-	judgment := p.streams.judge(r)
+	judgment := p.judge(r)
 	if judgment == rowDuplicate {
 		return leftOut
 	}
+	segmentRows := p.series.rows + p.batch.rows
 	if judgment == rowRestart && segmentRows > 0 {
 		return rollFirst
 	}
@@ -132,6 +132,15 @@ func (p *producer) place(r *row) verdict {
 	}
 	p.batch.add(head, r.tail)
 	return placed
+}
+
+// judge drops no row as a duplicate of one that is on no disk any more.
+func (p *producer) judge(r *row) judgment {
+	judgment := p.streams.judge(r)
+	if judgment == rowDuplicate && !p.series.holds() {
+		return p.streams.judge(r)
+	}
+	return judgment
 }
 
 // roll begins a new segment. The batch is empty (FIL-27).

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -304,6 +305,69 @@ func TestFIL_29_ARollForgets(t *testing.T) {
 	for i, want := range []int64{100, 1, 100} {
 		require.Equal(t, []int64{want}, w.counters("4192", uint64(i)))
 	}
+}
+
+// TestFIL_29_ALostSegmentIsForgotten: no row is a duplicate of one in a segment that is gone, and none restarts an engine
+// that this segment has not seen.
+func TestFIL_29_ALostSegmentIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newRig(t, durable(Flushed, disk{}))
+	w.put(pass(100, 10))
+	require.NoError(t, os.Remove(w.path("4192", 0)))
+	w.put(pass(100, 10))
+	require.Equal(t, []int64{100}, w.counters("4192", 1))
+	require.Zero(t, w.obs.drops(DropDuplicate))
+
+	w.put(pass(100, 10))
+	require.Equal(t, 1, w.obs.drops(DropDuplicate), "it is there now")
+
+	require.NoError(t, os.Remove(w.path("4192", 1)))
+	other := pass(1, 11)
+	other.DPRank = 1
+	w.put(other)
+	w.put(pass(0, 20))
+	require.Equal(t, []int64{1, 0}, w.counters("4192", 2), "no roll")
+	w.shutdown()
+}
+
+// TestFIL_29_APendingBatchIsRemembered: the rows that go to the next segment instead of a lost one keep being known.
+func TestFIL_29_APendingBatchIsRemembered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newRig(t)
+		w.enqueue(pass(100, 10))
+		time.Sleep(2 * time.Second)
+		w.enqueue(pass(101, 11))
+		synctest.Wait()
+		require.NoError(t, os.Remove(w.path("4192", 0)))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []int64{101}, w.counters("4192", 1))
+		w.enqueue(pass(101, 11))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 1, w.obs.drops(DropDuplicate))
+		w.enqueue(pass(0, 20))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []int64{0}, w.counters("4192", 2), "a restart")
+		w.shutdown()
+	})
+}
+
+// TestFIL_29_AnAbandonedSegmentIsForgotten: neither does taking a failed batch back bring the rows of the segment before
+// to mind again.
+func TestFIL_29_AnAbandonedSegmentIsForgotten(t *testing.T) {
+	t.Parallel()
+	d := newFaultDisk()
+	w := newRig(t, durable(Flushed, d))
+	w.put(pass(100, 10))
+	d.set(failing(errNoSpace, "write", "truncate"))
+	_, err := w.Write(t.Context(), []Record{pass(101, 11)})
+	require.ErrorIs(t, err, errNoSpace)
+	d.set(nil)
+	other := pass(1, 12)
+	other.DPRank = 1
+	w.put(other, pass(0, 20))
+	require.Equal(t, []int64{1, 0}, w.counters("4192", 1), "no roll")
+	w.shutdown()
 }
 
 func TestFIL_28_StreamsAreApart(t *testing.T) {

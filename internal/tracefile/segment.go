@@ -31,6 +31,11 @@ func (e *replacedError) Error() string {
 	return fmt.Sprintf("trace file %s %s from outside", e.path, e.how)
 }
 
+func isReplaced(err error) bool {
+	changed := (*replacedError)(nil)
+	return errors.As(err, &changed)
+}
+
 // create makes the file. fs.ErrExist says that the name is taken.
 func (s *segment) create(disk fileSystem) error {
 	f, err := disk.Create(s.path)

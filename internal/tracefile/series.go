@@ -36,6 +36,8 @@ type series struct {
 	synced  bool
 	// replaced is told when the active segment changed from outside, which is no failure.
 	replaced func(error)
+	// left is told when the active segment is given up: what comes next goes to another one.
+	left func()
 
 	index     uint64 // of the active segment, or of the next one to be created
 	exhausted bool
@@ -144,10 +146,8 @@ func (s *series) attach() error {
 		if err == nil {
 			return nil
 		}
-		if changed := (*replacedError)(nil); errors.As(err, &changed) {
-			s.obs.Failed(OpReplaced)
-			s.replaced(err)
-			s.abandon()
+		if isReplaced(err) {
+			s.abandonReplaced(err)
 			continue
 		}
 		s.handles.discard(s.active)
@@ -226,6 +226,28 @@ func (s *series) abandon() {
 	s.handles.discard(s.active)
 	s.leave()
 	s.advance()
+	s.left()
+}
+
+// abandonReplaced abandons the active segment, which is acquired, because it changed from outside (FIL-56).
+func (s *series) abandonReplaced(err error) {
+	s.obs.Failed(OpReplaced)
+	s.replaced(err)
+	s.abandon()
+}
+
+// holds says whether the active segment still is what was written to it. If it isn't, it is abandoned.
+func (s *series) holds() bool {
+	if s.active == nil || s.active.info == nil {
+		return true
+	}
+	err := s.active.verify(s.disk)
+	if !isReplaced(err) {
+		return true // or not known to be changed
+	}
+	s.handles.acquire(s.active)
+	s.abandonReplaced(err)
+	return false
 }
 
 // close ends the series. A later one begins at another index.

@@ -32,6 +32,7 @@ type sighting struct {
 	counter  int64
 	observed uint64
 	payload  uint64 // hash, as in row
+	batch    uint64 // that the row came in with
 }
 
 type judgment uint8
@@ -51,6 +52,7 @@ type streams struct {
 	order     list.List                   // longest idle first
 	journal   []change
 	journaled bool
+	batch     uint64 // number of the batch under way
 }
 
 type change struct {
@@ -83,7 +85,7 @@ func (s *streams) remember(r *row) {
 	if element, known := s.seen[r.stream]; known {
 		last := element.Value.(*sighting) //nolint:forcetypeassert // the list holds nothing else
 		s.note(change{before: *last})
-		last.counter, last.observed, last.payload = r.counter, r.observed, r.payload
+		last.counter, last.observed, last.payload, last.batch = r.counter, r.observed, r.payload, s.batch
 		s.order.MoveToBack(element)
 		return
 	}
@@ -93,7 +95,9 @@ func (s *streams) remember(r *row) {
 	if s.seen == nil {
 		s.seen = make(map[streamKey]*list.Element)
 	}
-	s.seen[r.stream] = s.order.PushBack(&sighting{key: r.stream, counter: r.counter, observed: r.observed, payload: r.payload})
+	s.seen[r.stream] = s.order.PushBack(&sighting{
+		key: r.stream, counter: r.counter, observed: r.observed, payload: r.payload, batch: s.batch,
+	})
 	s.note(change{before: sighting{key: r.stream}, isNew: true})
 }
 
@@ -108,8 +112,10 @@ func (s *streams) note(c change) {
 	}
 }
 
+// commit says that the batch under way is written or given up, and that the next one begins.
 func (s *streams) commit() {
 	s.journal = s.journal[:0]
+	s.batch++
 }
 
 // rollback returns to the last commit. Streams that were pushed out since then stay forgotten.
@@ -125,6 +131,22 @@ func (s *streams) rollback() {
 		}
 	}
 	s.commit()
+}
+
+// forgetWritten forgets all but the rows of the batch under way, which go to another segment than those before them.
+func (s *streams) forgetWritten() {
+	for element := s.order.Front(); element != nil; {
+		next := element.Next()
+		if element.Value.(*sighting).batch != s.batch { //nolint:forcetypeassert // the list holds nothing else
+			s.forget(element)
+		}
+		element = next
+	}
+	for i := range s.journal {
+		if before := &s.journal[i].before; before.batch != s.batch {
+			s.journal[i].isNew = true
+		}
+	}
 }
 
 // clear forgets everything: a new segment begins.
