@@ -39,7 +39,7 @@ func checkReady(data []byte) *fault {
 		}
 		found = true
 		if !isPublisher(value) {
-			return faultf(ReasonSocketType, "the peer is a \"%s\" socket, PUB or XPUB is needed: check that the port is that of the metrics publisher", escapePeerText(value))
+			return faultf(ReasonSocketType, "the peer is a \"%s\" socket, PUB or XPUB is needed: check that the port is that of the metrics publisher", EscapePeerText(value))
 		}
 	}
 	if !found {
@@ -84,5 +84,5 @@ func peerErrorFault(data []byte) *fault {
 	if len(data) == 0 || int(data[0]) > len(data)-1 {
 		return faultf(ReasonProtocol, "the peer sent a broken ERROR")
 	}
-	return faultf(ReasonPeerError, "the peer refuses the subscription: \"%s\"", escapePeerText(data[1:1+int(data[0])]))
+	return faultf(ReasonPeerError, "the peer refuses the subscription: \"%s\"", EscapePeerText(data[1:1+int(data[0])]))
 }

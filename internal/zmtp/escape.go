@@ -6,10 +6,12 @@ package zmtp
 // maxPeerText is the longest text of a peer in an error, in bytes (ZMQ-63).
 const maxPeerText = 255
 
-// escapePeerText makes bytes of a peer fit for a log line: printable ASCII stays,
-// everything else, quotes and backslashes become \xNN. The result is cut to
-// maxPeerText bytes, never inside an escape.
-func escapePeerText(b []byte) string {
+// EscapePeerText makes bytes of a peer fit for a log line: printable ASCII stays,
+// everything else, quotes and backslashes become \xNN. A logger's own escaping is not
+// enough: zap's leaves DEL, the C1 controls and the bidirectional overrides as they
+// are, and a terminal obeys them. The result is cut to 255 bytes, never inside an
+// escape.
+func EscapePeerText(b []byte) string {
 	out := make([]byte, 0, min(len(b), maxPeerText))
 	for _, c := range b {
 		before := len(out)

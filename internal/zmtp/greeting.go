@@ -20,7 +20,7 @@ func (v peerVersion) is31() bool {
 func checkGreeting(g []byte) *fault {
 	g = g[:min(len(g), greetingSize)]
 	if len(g) > 0 && g[0] != signatureStart || len(g) >= signatureSize && g[signatureSize-1] != signatureEnd {
-		return faultf(ReasonGreeting, "the peer does not speak ZMTP, it sent \"%s\": check that the port is that of a ZMQ PUB socket", escapePeerText(g))
+		return faultf(ReasonGreeting, "the peer does not speak ZMTP, it sent \"%s\": check that the port is that of a ZMQ PUB socket", EscapePeerText(g))
 	}
 	if len(g) >= versionEnd && g[signatureSize] < protocolMajor {
 		return faultf(ReasonVersion, "the peer speaks ZMTP %d.%d, 3.0 or later is needed", g[signatureSize], g[signatureSize+1])
@@ -35,6 +35,6 @@ func checkMechanism(field []byte) *fault {
 	if bytes.Equal(field, ownGreeting[versionEnd:mechanismEnd]) {
 		return nil
 	}
-	name := escapePeerText(bytes.TrimRight(field, "\x00"))
+	name := EscapePeerText(bytes.TrimRight(field, "\x00"))
 	return faultf(ReasonMechanism, "the peer wants the security mechanism \"%s\", only NULL is supported: turn security off at the publisher", name)
 }

@@ -96,7 +96,7 @@ func checkFirstCommand(body []byte) *fault {
 	case cmd.is(commandError):
 		return peerErrorFault(cmd.data)
 	default:
-		return faultf(ReasonProtocol, "the peer sent \"%s\" before READY", escapePeerText(cmd.name))
+		return faultf(ReasonProtocol, "the peer sent \"%s\" before READY", EscapePeerText(cmd.name))
 	}
 }
 

@@ -45,6 +45,6 @@ func TestZMQ63PeerTextIsEscapedAndCut(t *testing.T) {
 		strings.Repeat("a", 254) + "\n": strings.Repeat("a", 254),
 		strings.Repeat("\n", 64):        strings.Repeat(`\x0a`, 63),
 	} {
-		require.Equal(t, want, escapePeerText([]byte(in)))
+		require.Equal(t, want, EscapePeerText([]byte(in)))
 	}
 }

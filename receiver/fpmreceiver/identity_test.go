@@ -4,6 +4,7 @@
 package fpmreceiver
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,25 @@ func TestSTR_102_FR_14_SharedWorkerID(t *testing.T) {
 	require.Equal(t, "7", warnings.All()[0].ContextMap()["worker_id"])
 	require.NoError(t, r.Shutdown(t.Context()))
 	require.ElementsMatch(t, [][2]any{{"7", "7"}, {nobody + "-2", "7"}}, distinct(identities(sink)))
+}
+
+// What a peer says is escaped and cut before it is logged, and nowhere else.
+func TestZMQ_63_PeerTextInLogLines(t *testing.T) {
+	for worker, shown := range map[string]string{
+		"w\u009b31m\x7f\u202eevil": `w\xc2\x9b31m\x7f\xe2\x80\xaeevil`,
+		strings.Repeat("a", 300):   strings.Repeat("a", 255),
+	} {
+		sink := &consumertest.LogsSink{}
+		r := start(t, testConfig(nobody, nobody+"-2"), sink)
+		for endpoint := range 2 {
+			r.feedNumbered(endpoint, 0, pass(worker, 0, 0))
+		}
+		warnings := r.lines.FilterMessageSnippet("same worker_id").All()
+		require.Len(t, warnings, 1)
+		require.Equal(t, shown, warnings[0].ContextMap()["worker_id"])
+		require.NoError(t, r.Shutdown(t.Context()))
+		require.Contains(t, identities(sink), [2]any{worker, worker})
+	}
 }
 
 func distinct(all [][2]any) (once [][2]any) {

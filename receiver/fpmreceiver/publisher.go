@@ -103,7 +103,7 @@ func (p *publisher) warnOfIdentity(verdict *stream.Verdict) {
 	}
 	if verdict.Shared {
 		p.reports.warn("shared_worker_id", "Another live endpoint has the same worker_id and dp_rank: this one's telemetry is named after the endpoint", func() []zap.Field {
-			return []zap.Field{zap.String("endpoint", p.name), zap.String("worker_id", excerpt(p.pass.WorkerID)), zap.Int64("dp_rank", p.pass.DPRank)}
+			return []zap.Field{zap.String("endpoint", p.name), zap.String("worker_id", zmtp.EscapePeerText(p.pass.WorkerID)), zap.Int64("dp_rank", p.pass.DPRank)}
 		})
 	}
 }
@@ -188,8 +188,3 @@ func frameBytes(frames [][]byte) (n int) {
 	}
 	return n
 }
-
-// maxExcerpt bounds text of a peer in a log line (ZMQ-63); the logger escapes it.
-const maxExcerpt = 255
-
-func excerpt(text []byte) string { return string(text[:min(len(text), maxExcerpt)]) }
