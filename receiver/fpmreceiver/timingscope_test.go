@@ -27,7 +27,7 @@ func TestSTR_75_ScopesOfSpansAndMetricsAgree(t *testing.T) {
 	r := startSignals(t, testConfig(nobody), nil, metrics, traces)
 	r.feedNumbered(0, 0, scoped(0, 0, "untimed"))
 	for i := int64(1); i < 8; i++ {
-		r.feedNumbered(0, uint64(i), scoped(i, 0.025, "scope"+strconv.FormatInt(i, 10))) //nolint:gosec // 1 to 7
+		r.feedNumbered(0, uint64(i), scoped(i, 0.025, "scope"+strconv.FormatInt(i, 10)))
 	}
 	require.NoError(t, r.Shutdown(t.Context()))
 
@@ -53,7 +53,7 @@ func passesByScope(sink *consumertest.MetricsSink) map[string]int {
 				for _, point := range m.Histogram().DataPoints().All() {
 					scope, ok := point.Attributes().Get("fpm.timing_scope")
 					if ok && point.Count() > 0 {
-						counts[scope.Str()] = int(point.Count()) //nolint:gosec // as many as were fed
+						counts[scope.Str()] = int(point.Count())
 					}
 				}
 			}
