@@ -137,16 +137,22 @@ func (s *sweep) byAge() {
 		return
 	}
 	kept := s.segments[:0]
-	pruned := 0
+	count := 0
 	for _, segment := range s.segments {
-		if s.now.Sub(segment.changed) > s.w.cfg.MaxAge && s.delete(segment) {
-			pruned++
-		} else {
+		if s.now.Sub(segment.changed) <= s.w.cfg.MaxAge {
 			kept = append(kept, segment)
+			continue
+		}
+		switch s.delete(segment) {
+		case stays:
+			kept = append(kept, segment)
+		case pruned:
+			count++
+		case gone:
 		}
 	}
 	s.segments = kept
-	s.count(PruneMaxAge, pruned)
+	s.count(PruneMaxAge, count)
 }
 
 func (s *sweep) bySize() {
@@ -154,42 +160,54 @@ func (s *sweep) bySize() {
 	if limit <= 0 {
 		return
 	}
-	pruned := 0
+	count := 0
 	for _, segment := range s.segments {
 		if s.total <= limit {
 			break
 		}
-		if s.delete(segment) {
-			pruned++
+		if s.delete(segment) == pruned {
+			count++
 		}
 	}
-	s.count(PruneMaxTotalBytes, pruned)
+	s.count(PruneMaxTotalBytes, count)
 	s.logOver(s.total > limit)
 }
 
-func (s *sweep) count(cause PruneCause, pruned int) {
-	if pruned > 0 {
-		s.w.obs.SegmentsPruned(cause, pruned)
+func (s *sweep) count(cause PruneCause, n int) {
+	if n > 0 {
+		s.w.obs.SegmentsPruned(cause, n)
 	}
 }
 
+// fate is what became of a segment that had to go.
+type fate uint8
+
+const (
+	stays  fate = iota
+	pruned      // by this sweep
+	gone        // somebody else was faster
+)
+
 // delete removes a segment that nobody is using.
-func (s *sweep) delete(segment familySegment) bool {
+func (s *sweep) delete(segment familySegment) fate {
 	if s.w.stopped() {
-		return false
+		return stays
 	}
 	if own := s.w.find(segment.producer); own != nil {
-		return own.series.mayDelete(segment.index) && s.unlink(segment)
+		if !own.series.mayDelete(segment.index) {
+			return stays
+		}
+		return s.unlink(segment)
 	}
 	if s.now.Sub(s.newest[segment.producer]) <= s.w.limits.foreignLive {
-		return false
+		return stays
 	}
 	return s.deleteForeign(segment)
 }
 
 // deleteForeign removes a segment of a producer of another process, unless its lock shows that it lives (FIL-39). The lock
 // is held for the deletion alone, because a Dynamo writer that meets it at its start switches its tracing off.
-func (s *sweep) deleteForeign(segment familySegment) bool {
+func (s *sweep) deleteForeign(segment familySegment) fate {
 	path := dynamoLockPath(filepath.Join(s.w.dir, s.w.name+"."+segment.producer))
 	if _, err := s.w.disk.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return s.unlink(segment) // never had a writer that locks
@@ -201,25 +219,28 @@ func (s *sweep) deleteForeign(segment familySegment) bool {
 		if !errors.Is(err, errLocked) {
 			s.fail(OpLock, err)
 		}
-		return false
+		return stays
 	}
-	deleted := s.unlink(segment)
+	became := s.unlink(segment)
 	if lock != nil {
 		if err := lock.Close(); err != nil {
 			s.w.obs.Failed(OpClose)
 		}
 	}
-	return deleted
+	return became
 }
 
-func (s *sweep) unlink(segment familySegment) bool {
+func (s *sweep) unlink(segment familySegment) fate {
 	err := s.w.disk.Unlink(segment.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.fail(OpPrune, err)
-		return false
+		return stays
 	}
 	s.total -= segment.size
-	return err == nil
+	if err != nil {
+		return gone
+	}
+	return pruned
 }
 
 func (s *sweep) fail(op Op, err error) {

@@ -275,6 +275,70 @@ func TestFIL_38_Age(t *testing.T) {
 	})
 }
 
+func TestFIL_38_NotBeforeTheAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newRig(t, func(s *setup) { s.idle, s.cfg.MaxAge = true, 24*time.Hour })
+		now := time.Now()
+		w.lay(now, aged{"a", 0, 1, 24*time.Hour + time.Second}, aged{"b", 0, 1, 24 * time.Hour})
+		w.family.check(now)
+		require.Equal(t, "b.0", w.remaining(), "older than that, not as old")
+		w.shutdown()
+	})
+}
+
+// TestFIL_37_GoneMeanwhile: a segment that somebody else deletes during a check counts once, so the size limit is met.
+func TestFIL_37_GoneMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newFaultDisk()
+		w := newRig(t, func(s *setup) {
+			s.idle, s.disk, s.cfg.MaxTotalBytes, s.cfg.MaxAge = true, d, 60, 24*time.Hour
+		})
+		now := time.Now()
+		w.lay(now, aged{"a", 0, 30, 50 * time.Hour}, aged{"b", 0, 30, 5 * time.Hour}, aged{"c", 0, 30, 4 * time.Hour},
+			aged{"d", 0, 30, 3 * time.Hour})
+		d.set(func(op, path string) error {
+			if op == "unlink" && path == w.path("a", 0) {
+				_ = os.Remove(path)
+			}
+			return nil
+		})
+		w.family.check(now)
+		require.Equal(t, "c.0 d.0", w.remaining())
+		require.Zero(t, w.obs.prunes(PruneMaxAge))
+		require.Equal(t, 1, w.obs.prunes(PruneMaxTotalBytes))
+		w.shutdown()
+	})
+}
+
+// TestFIL_39_TheLockIsHeldForADeletion: a producer that comes back just then waits for it, and reports no other writer.
+func TestFIL_39_TheLockIsHeldForADeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		idle := newRig(t, func(s *setup) { s.idle = true })
+		idle.lay(time.Now(), aged{"back", 0, 9, 9 * time.Hour})
+		idle.shutdown()
+		holdLock(t, dynamoLockPath(idle.cfg.Base+".back"), false)()
+		d := newFaultDisk()
+		d.set(func(op, path string) error {
+			if op == "unlink" && path == idle.path("back", 0) {
+				time.Sleep(10 * time.Second)
+			}
+			return nil
+		})
+		w := idle.next(func(s *setup) { s.disk, s.cfg.MaxTotalBytes = d, 1 })
+		time.Sleep(61 * time.Second)
+		w.enqueue(passOf("back", 1, 1))
+		time.Sleep(5 * time.Second)
+		require.NoError(t, w.obs.status())
+		require.Zero(t, w.obs.fails(OpLock))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, w.obs.written(), "soon after the deletion")
+		w.shutdown()
+	})
+}
+
 func TestFIL_39_WhatIsNeverDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
