@@ -21,6 +21,10 @@ VENV := .venv/installed
 BINARY := dist/otelcol-fpm
 # Tests that drive the built binary; they are `make e2e`.
 E2E := test/e2e test/metrics test/prometheus test/traces test/dashboards test/faults test/security
+# Those of which make test runs a subset.
+E2E_SHORT := test/e2e test/faults
+# What make sets up must be there. In CI (1) the rights of root must be as well.
+E2E_REQUIRED = $(or $(CI_E2E_REQUIRED),setup)
 
 FAULTS ?=
 SOAK ?= 30m
@@ -42,25 +46,27 @@ bin/fpmgen:
 run: build
 	@test/demo/run.sh
 
-## test: all tests of the module, with the race detector, and a short run of every fuzzer
-test: $(VENV)
+## test: all tests of the module, with the race detector, what is short of those of the binary, and a short run of every fuzzer
+test: build $(VENV)
 	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 \
 		$(TOOL) gotestsum --format pkgname-and-test-fails -- -race -timeout 240s \
 		$$(go list ./... | grep -vE '/($(subst $() ,|,$(E2E)))(/|$$)')
+	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_E2E_REQUIRED=$(E2E_REQUIRED) \
+		$(TOOL) gotestsum --format pkgname-and-test-fails -- -short -count=1 -timeout 240s $(addprefix ./,$(E2E_SHORT))
 	$(MAKE) fuzz FUZZTIME=$(FUZZTIME)
 
 ## e2e: the built binary with real libzmq publishers, kills, foreign builds
 e2e: build $(VENV)
 	test/prometheus/install.sh
-	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 CI_E2E_REQUIRED=1 E2E_FOREIGN=1 \
+	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 CI_E2E_REQUIRED=$(E2E_REQUIRED) E2E_FOREIGN=1 \
 		$(TOOL) gotestsum --format pkgname-and-test-fails -- -count=1 -p 1 -timeout 30m $(addsuffix /...,$(addprefix ./,$(E2E)))
 
 ## faults: breaks everything that the binary depends on; FAULTS=full for the long variants
 faults: build $(VENV)
-	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 CI_E2E_REQUIRED=1 FAULTS=$(FAULTS) \
+	OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_INTEROP_REQUIRED=1 CI_E2E_REQUIRED=$(E2E_REQUIRED) FAULTS=$(FAULTS) \
 		$(TOOL) gotestsum --format pkgname-and-test-fails -- -count=1 -timeout 60m ./test/faults/...
 	if [ "$(FAULTS)" = full ]; then \
-		OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_E2E_REQUIRED=1 E2E_KILLS=200 \
+		OTELCOL_FPM_PYTHON=$(abspath .venv/bin/python) CI_E2E_REQUIRED=$(E2E_REQUIRED) E2E_KILLS=200 \
 		go test -count=1 -timeout 60m -run TestAcknowledgedSurvivesKill_FIL57 ./test/e2e; \
 	fi
 

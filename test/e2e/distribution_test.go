@@ -125,6 +125,7 @@ replaces:
 // TestForeignManifestBuilds builds a distribution of somebody else, outside the
 // repository, that adds our components by one line each.
 func TestForeignManifestBuilds(t *testing.T) {
+	harness.Long(t)
 	if os.Getenv("E2E_FOREIGN") == "" {
 		t.Skip("a build takes a minute: set E2E_FOREIGN=1")
 	}

@@ -121,6 +121,7 @@ func (s *sampling) burst(publish func()) bool {
 // TestSampledRows_SMP5 publishes bursts well inside the ticks and requires exactly
 // the rows that the rules give. A machine too slow for that is asked again.
 func TestSampledRows_SMP5(t *testing.T) {
+	harness.Long(t)
 	const attempts = 5
 	for range attempts {
 		s := newSampling(t)

@@ -49,7 +49,7 @@ func TestConsumerBlocks_FR31(t *testing.T) {
 	before := s.usage()
 	b.set(http.StatusOK, true)
 	b.waitRequests(1)
-	time.Sleep(10 * time.Second)
+	time.Sleep(brief(2*time.Second, 10*time.Second))
 	b.set(http.StatusOK, false)
 	s.waitReceived(200)
 	s.stopPublisher(p)
@@ -61,6 +61,7 @@ func TestConsumerBlocks_FR31(t *testing.T) {
 // TestConsumerBlocksQueueFull_FR31: a queue that can't hold 10 s. The oldest
 // records go, and each of them is counted.
 func TestConsumerBlocksQueueFull_FR31(t *testing.T) {
+	harness.Long(t)
 	endpoint, b := address(t), newBackend(t)
 	p := loaded(endpoint).start(t)
 	s := consumerStage(t, b, endpoint, "    queue: {max_records: 600}")
@@ -78,6 +79,7 @@ func TestConsumerBlocksQueueFull_FR31(t *testing.T) {
 // TestConsumerErrors: transient errors cost nothing, permanent ones exactly the
 // batches that were refused.
 func TestConsumerErrors(t *testing.T) {
+	harness.Long(t)
 	for name, status := range map[string]int{"transient": http.StatusServiceUnavailable, "permanent": http.StatusBadRequest} {
 		t.Run(name, func(t *testing.T) {
 			endpoint, b := address(t), newBackend(t)
@@ -107,6 +109,7 @@ func TestConsumerErrors(t *testing.T) {
 // TestConsumerNeverReturns_FR31 stops a collector whose backend does not answer:
 // it ends all the same, and says what it lost.
 func TestConsumerNeverReturns_FR31(t *testing.T) {
+	harness.Long(t)
 	endpoint, b := address(t), newBackend(t)
 	p := loaded(endpoint).start(t)
 	s := consumerStage(t, b, endpoint, "")

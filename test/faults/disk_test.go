@@ -51,9 +51,9 @@ func (s *stage) waitErrors(op string) {
 // mountSmall puts a file system of a few MiB into the test's folder.
 func mountSmall(t *testing.T) string {
 	t.Helper()
-	needRoot(t, "mounts a tmpfs of 4 MiB")
+	harness.NeedRoot(t, "mounts a tmpfs of 4 MiB")
 	dir := t.TempDir()
-	unable(t, "mounts a tmpfs of 4 MiB", syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
+	harness.Unable(t, "mounts a tmpfs of 4 MiB", syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return dir
 }
@@ -91,6 +91,9 @@ func TestDiskFull_FR30(t *testing.T) {
 		"synced_queue_full": {exporter: "durability: synced\n    sending_queue: {queue_size: 20}", refuses: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "buffered" {
+				harness.Long(t)
+			}
 			dir := mountSmall(t)
 			b := newBackend(t)
 			endpoint := address(t)
@@ -128,6 +131,7 @@ func TestDiskFull_FR30(t *testing.T) {
 // TestDiskFullQueueFull_FR30: more comes than the exporter's queue of 10,240 rows
 // holds. What goes is counted.
 func TestDiskFullQueueFull_FR30(t *testing.T) {
+	harness.Long(t)
 	dir := mountSmall(t)
 	endpoint := address(t)
 	p := Engine{Bind: endpoint, WorkerID: "w", Rate: 3000, Count: 14000, Wait: true}.start(t)
@@ -149,7 +153,7 @@ func TestDiskFullQueueFull_FR30(t *testing.T) {
 func withoutOverride(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() == 0 {
-		unable(t, "drops capabilities", exec.CommandContext(t.Context(), "setpriv", "--bounding-set=-dac_override", "true").Run())
+		harness.Unable(t, "drops capabilities", exec.CommandContext(t.Context(), "setpriv", "--bounding-set=-dac_override", "true").Run())
 		wrap(t, fmt.Sprintf("exec setpriv --inh-caps=-dac_override,-dac_read_search --bounding-set=-dac_override,-dac_read_search '%s' \"$@\"\n", harness.Binary(t)))
 	}
 }
@@ -157,6 +161,7 @@ func withoutOverride(t *testing.T) {
 // TestDirectoryNotWritable_FR30: the folder is read-only at the start, and once
 // more when the next segment is due.
 func TestDirectoryNotWritable_FR30(t *testing.T) {
+	harness.Long(t)
 	withoutOverride(t)
 	dir := t.TempDir()
 	mode := func(mode os.FileMode) { require.NoError(t, os.Chmod(dir, mode)) }
@@ -217,13 +222,16 @@ func TestDeletedFromOutside(t *testing.T) {
 		"directory": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "file" {
+				harness.Long(t)
+			}
 			endpoint := address(t)
 			p := eager(endpoint).start(t)
 			s := newStage(t, setting{endpoints: []string{endpoint}, base: filepath.Join(t.TempDir(), "folder", "rows")})
 			s.waitRows(100)
 			before := s.usage()
 			var deleted []held
-			for range pick(2, 10) {
+			for range brief(1, pick(2, 10)) {
 				paths := harness.Segments(t, s.base)
 				active := paths[len(paths)-1]
 				for _, path := range paths {
@@ -260,6 +268,7 @@ func TestDeletedFromOutside(t *testing.T) {
 // TestPrunedFromOutside lets another process keep only the two newest segments,
 // while the exporter keeps three: neither stumbles over the other.
 func TestPrunedFromOutside(t *testing.T) {
+	harness.Long(t)
 	endpoint := address(t)
 	p := eager(endpoint).start(t)
 	s := newStage(t, setting{
@@ -308,6 +317,7 @@ func prune(base, archive string, stop, stopped chan struct{}) {
 // TestTwoCollectorsOnOnePath: the second one waits, loses nothing, and takes over
 // when the first one ends.
 func TestTwoCollectorsOnOnePath(t *testing.T) {
+	harness.Long(t)
 	base := filepath.Join(t.TempDir(), "rows")
 	var publishers []*process
 	var stages []*stage

@@ -63,6 +63,7 @@ func floods() []flood {
 // loopback carries it. Each one is counted under its reason, memory stays where it
 // was, the log stays quiet, and a record behind the flood is accepted.
 func TestFloods_FR1_FR2_FR3(t *testing.T) {
+	harness.Long(t)
 	p, err := zmtptest.NewPublisher("tcp", "127.0.0.1:0", zmtptest.PublisherConfig{Block: true, HighWaterMark: 64})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -142,7 +143,7 @@ func TestConnectionFloods_FR5_FR6(t *testing.T) {
 	harness.Eventually(t, func() bool { return attempts() > 500 }, "too few attempts")
 	before, held, lines, began := residentKiB(t, s.PID()), s.usage(), warnings(s.Log()), attempts()
 	start := time.Now()
-	for time.Since(start) < pick(5*time.Second, 20*time.Second) {
+	for time.Since(start) < brief(time.Second, pick(5*time.Second, 20*time.Second)) {
 		fleet{good}.publish(10, 10*time.Millisecond)
 	}
 	took := time.Since(start)

@@ -174,7 +174,7 @@ func (p *proxy) blackhole(dark bool) {
 // namespace of their own; they keep their process id.
 func inNamespace(t *testing.T, command string) {
 	t.Helper()
-	unable(t, "makes a mount namespace", exec.CommandContext(t.Context(), "unshare", "--mount", "true").Run())
+	harness.Unable(t, "makes a mount namespace", exec.CommandContext(t.Context(), "unshare", "--mount", "true").Run())
 	wrap(t, fmt.Sprintf("exec unshare --mount --propagation private sh -c '%s && exec \"$0\" \"$@\"' '%s' \"$@\"\n", command, harness.Binary(t)))
 }
 

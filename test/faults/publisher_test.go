@@ -24,7 +24,7 @@ func TestPublisherDownAtStart_FR7(t *testing.T) {
 	endpoint := address(t)
 	s := newStage(t, setting{endpoints: []string{endpoint}})
 	s.waitUp(0)
-	time.Sleep(pick(5*time.Second, 30*time.Second))
+	time.Sleep(brief(time.Second, pick(5*time.Second, 30*time.Second)))
 	p := steady(endpoint).start(t)
 	took := s.waitReceived(1)
 	require.Less(t, took, recovery)
@@ -41,6 +41,9 @@ func TestPublisherDownAtStart_FR7(t *testing.T) {
 func TestPublisherRestarts_FR8(t *testing.T) {
 	for _, away := range pick([]time.Duration{time.Second, 5 * time.Second}, []time.Duration{time.Second, 5 * time.Second, time.Minute}) {
 		t.Run(away.String(), func(t *testing.T) {
+			if away > time.Second {
+				harness.Long(t)
+			}
 			endpoint := address(t)
 			s := newStage(t, setting{endpoints: []string{endpoint}})
 			engine := steady(endpoint)
@@ -77,6 +80,7 @@ func TestPublisherRestarts_FR8(t *testing.T) {
 // the collector. Each time it has another worker_id, as an engine that is scheduled
 // anew.
 func TestPublisherRestartsOften_FR11(t *testing.T) {
+	harness.Long(t)
 	endpoint := address(t)
 	s := newStage(t, setting{
 		endpoints:  []string{endpoint},
@@ -115,7 +119,7 @@ func TestLinkCut(t *testing.T) {
 			s := newStage(t, setting{endpoints: []string{link.endpoint()}})
 			s.waitReceived(100)
 			before := s.usage()
-			cuts := pick(2, 5)
+			cuts := brief(1, pick(2, 5))
 			for range cuts {
 				link.cut(reset)
 				require.Less(t, s.waitReceived(100), recovery)
@@ -142,6 +146,7 @@ func (s *stage) stopPublisher(p *process) {
 
 // TestPublisherStopped_FR9 is a silent peer: SIGSTOP for longer than idle_timeout.
 func TestPublisherStopped_FR9(t *testing.T) {
+	harness.Long(t)
 	endpoint := address(t)
 	idle := pick("2s", "10s")
 	s := newStage(t, setting{endpoints: []string{endpoint}, connection: "    connection: {idle_timeout: " + idle + "}"})
@@ -170,6 +175,7 @@ func TestPublisherStopped_FR9(t *testing.T) {
 // TestLinkBlackholed_FR9 keeps the connection open and forwards nothing any more,
 // in both directions; new connections are accepted and lead nowhere, too.
 func TestLinkBlackholed_FR9(t *testing.T) {
+	harness.Long(t)
 	endpoint := address(t)
 	link := newProxy(t, endpoint)
 	engine := steady(endpoint)
@@ -202,7 +208,8 @@ func TestLinkBlackholed_FR9(t *testing.T) {
 // TestNameMoves_FR8 moves the name of the publisher to another address, as a pod
 // that is scheduled anew, and ends the old one.
 func TestNameMoves_FR8(t *testing.T) {
-	needRoot(t, "the collector gets a hosts file of its own, in a mount namespace")
+	harness.Long(t)
+	harness.NeedRoot(t, "the collector gets a hosts file of its own, in a mount namespace")
 	port := harness.FreePorts(t, 1)
 	dir := t.TempDir()
 	hosts := filepath.Join(dir, "hosts")

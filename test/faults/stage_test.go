@@ -34,6 +34,14 @@ func pick[T any](short, long T) T {
 	return short
 }
 
+// brief gives what the subset of make test takes, or the number otherwise.
+func brief[T any](brief, otherwise T) T {
+	if testing.Short() {
+		return brief
+	}
+	return otherwise
+}
+
 // recovery is how soon records must flow after a publisher is there again: the
 // longest back-off, and a second for the machine (FR-8, ZF-3).
 const recovery = 11 * time.Second
@@ -303,25 +311,4 @@ func residentKiB(t *testing.T, pid int) int {
 	n, err := strconv.Atoi(string(bytes.Fields(rest)[0]))
 	require.NoError(t, err)
 	return n
-}
-
-// needRoot skips a test that needs the rights of root.
-func needRoot(t *testing.T, why string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skipf("needs root: %s", why)
-	}
-}
-
-// unable skips a test for which root has no right here, as in a container without
-// capabilities. In CI that is a failure.
-func unable(t *testing.T, why string, err error) {
-	t.Helper()
-	if err == nil {
-		return
-	}
-	if os.Getenv("CI_E2E_REQUIRED") != "" {
-		require.NoError(t, err, why)
-	}
-	t.Skipf("%s: %v", why, err)
 }

@@ -31,7 +31,7 @@ func TestSIGTERMUnderLoad_FR24_FR31(t *testing.T) {
 			s := prepare(t, setting{endpoints: []string{endpoint}, exporter: exporter})
 			var ends []time.Time
 			received := 0
-			for range pick(2, 5) {
+			for range brief(1, pick(2, 5)) {
 				s.run()
 				s.waitReceived(500)
 				received += int(s.Metrics().Sum(metricRecords, nil))
@@ -60,7 +60,7 @@ func TestSIGKILLUnderLoad_FR24(t *testing.T) {
 	var ends []time.Time
 	left := map[string][32]byte{} // files of dead collectors
 	rows := 0
-	for range pick(5, 50) {
+	for range brief(1, pick(5, 50)) {
 		s.run()
 		harness.Eventually(t, func() bool { return s.Metrics().Sum(metricRows, nil) > 0 }, "no row is written")
 		time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)

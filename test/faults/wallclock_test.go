@@ -37,6 +37,8 @@ func StepWall(seconds int64) { wallStep.Add(seconds) }
 // whose wall clock steps: sampling, flushing, back-off, silence and the state of
 // streams must not notice. The first build of it takes a minute or two.
 func TestWallClockSteps(t *testing.T) {
+	harness.Long(t)
+	harness.Binary(t) // not run here: a machine without it runs no long tests
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	require.NoError(t, err)
 	folder := filepath.Join(strings.TrimSpace(string(out)), "src", "time")

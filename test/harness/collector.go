@@ -84,6 +84,15 @@ func missing(tb testing.TB, format string, args ...any) {
 	tb.Skipf(format, args...)
 }
 
+// Long skips a test, or the part of one, that the short subset of make test leaves
+// out.
+func Long(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("long: make e2e / make faults")
+	}
+}
+
 // Start runs the distribution with a configuration until the end of the test and
 // waits until it is ready. The harness adds a reader of the own telemetry, so the
 // configuration has no service::telemetry::metrics of its own. Further arguments

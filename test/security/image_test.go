@@ -124,17 +124,9 @@ func copyFile(t *testing.T, from, to string, mode fs.FileMode) {
 // requireMounts skips the test where nobody may mount.
 func requireMounts(t *testing.T) {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root may build the container's file system")
-	}
-	// A container without the right to mount is the machine's fault, a missing
-	// command is as well: in CI neither passes unseen.
-	if output, err := exec.CommandContext(t.Context(), "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt").CombinedOutput(); err != nil {
-		if os.Getenv("CI_E2E_REQUIRED") != "" {
-			t.Fatalf("unshare and mount do not work: %v %s", err, output)
-		}
-		t.Skipf("unshare and mount do not work: %v %s", err, output)
-	}
+	harness.NeedRoot(t, "builds the container's file system")
+	output, err := exec.CommandContext(t.Context(), "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt").CombinedOutput()
+	harness.Unable(t, "unshare and mount do not work: "+string(output), err)
 }
 
 // container runs the image as container runtimes do with a read-only root and all
