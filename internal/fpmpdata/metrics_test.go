@@ -263,6 +263,15 @@ func TestSTR_97_IdleGauges(t *testing.T) {
 			}
 		})
 	}
+	t.Run("untimed counts as 0 s, whatever was before", func(t *testing.T) {
+		m := newStream(metricsConfig())
+		m.Fold(work(5, 1, 10, 1), 0, at(0))
+		m.Fold(work(0, 1, 10, 1), 0, at(1))
+		m.Fold(&fpm.ForwardPass{}, 0, at(3.9))
+		require.NotEqual(t, gauges{}, m.state)
+		m.Fold(&fpm.ForwardPass{}, 0, at(4))
+		require.Equal(t, gauges{}, m.state)
+	})
 	t.Run("queue_only shows the queue at once", func(t *testing.T) {
 		m := newStream(metricsConfig())
 		m.Fold(work(0.02, 1, 10, 1), 0, at(0))
@@ -555,6 +564,7 @@ func TestEndpointMetrics(t *testing.T) {
 	require.InDelta(t, 1, second.last(t, "fpm.endpoint.up{}"), 0)
 	require.InDelta(t, 1782777601.25, second.last(t, "fpm.endpoint.last_record.time{}"), 1e-6)
 	require.InDelta(t, 2, second.last(t, "fpm.endpoint.restarts{}"), 0)
+	require.Equal(t, pcommon.NewTimestampFromTime(receivedAt), second["fpm.endpoint.restarts{}"][0].StartTimestamp(), "of the receiver (COL-92)")
 
 	b = NewMetricsBuilder("scope", "1", receivedAt.Add(time.Second))
 	b.AddEndpoint(state, true)

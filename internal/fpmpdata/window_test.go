@@ -4,6 +4,7 @@
 package fpmpdata
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -98,6 +99,22 @@ func TestASinglePassMayBeLongerThanTheWindow(t *testing.T) {
 	require.NotNil(t, closed)
 	require.Equal(t, time.Minute, closed.End.Sub(closed.Start))
 	require.InDelta(t, 1, closed.BusyRatio(), 1e-9)
+}
+
+// An engine that overlaps passes may report one that began before the window's
+// first: the root covers it, and huge counts stop at the highest number (STR-71).
+func TestSTR_71_RootCoversItsPasses(t *testing.T) {
+	traces := newTraces(tracesConfig())
+	for i, wall := range []float64{0.01, 2} {
+		p := work(wall, 0, 0, 1)
+		p.Scheduled.PrefillTokens = math.MaxInt64
+		traces.Add(p, receivedAt.Add(time.Duration(i)*time.Second))
+	}
+	window := traces.Close()
+	require.Equal(t, receivedAt.Add(-time.Second), window.Start)
+	require.Equal(t, receivedAt.Add(time.Second), window.End)
+	require.EqualValues(t, math.MaxInt64, window.Work.PrefillTokens)
+	require.InDelta(t, 2.01/2, window.BusyRatio(), 1e-12)
 }
 
 func TestWindowsEndWithoutPasses(t *testing.T) {
