@@ -89,7 +89,7 @@ func (p *publisher) record(m *zmtp.Message, sequence int64, payload []byte) {
 
 func (p *publisher) warnOfIdentity(verdict *stream.Verdict) {
 	if verdict.Overflow > 0 {
-		p.reports.warn("stream_overflow", "More streams than max_streams: streams silent longest lose their loss state, or new ones get none", func() []zap.Field {
+		p.reports.warn("stream_overflow", "No loss state for some streams: there are more than max_streams, so that those silent longest lose theirs or new ones get none, or a worker_id is longer than 1,024 bytes", func() []zap.Field {
 			return []zap.Field{zap.String("endpoint", p.name)}
 		})
 	}

@@ -521,7 +521,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.FpmReceiverStreamOverflows, err = builder.meter.Int64ObservableCounter(
 		"otelcol_fpm_receiver_stream_overflows",
-		metric.WithDescription("Streams that gave way to others at max_streams, and records of streams for which there was no room. [Alpha]"),
+		metric.WithDescription("Streams that gave way to others at max_streams, and records of streams for which there was no room or whose worker_id is longer than 1,024 bytes. [Alpha]"),
 		metric.WithUnit("{record}"),
 	)
 	errs = errors.Join(errs, err)

@@ -324,7 +324,7 @@ func AssertEqualFpmReceiverSkippedFields(t *testing.T, tt *componenttest.Telemet
 func AssertEqualFpmReceiverStreamOverflows(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_fpm_receiver_stream_overflows",
-		Description: "Streams that gave way to others at max_streams, and records of streams for which there was no room. [Alpha]",
+		Description: "Streams that gave way to others at max_streams, and records of streams for which there was no room or whose worker_id is longer than 1,024 bytes. [Alpha]",
 		Unit:        "{record}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
