@@ -33,6 +33,7 @@ func newSeries(t *testing.T, d *faultDisk, synced bool) (*series, *recorder) {
 		disk: d, handles: &handles{limit: 1, obs: obs}, obs: obs, dir: t.TempDir(), prefix: "fpm.4192", synced: synced,
 		replaced: func(err error) { require.NoError(t, err) },
 		left:     func() {},
+		confirm:  func() error { return nil },
 	}
 	s.list = func() ([]foundSegment, error) { return newListings(d, s.dir, "fpm").of("4192") }
 	require.NoError(t, s.locate())

@@ -52,6 +52,7 @@ type file interface {
 type lockFile interface {
 	// TryLock fails with errLocked or errLockUnsupported, or with what the system says. It never waits.
 	TryLock(exclusive bool) error
+	Stat() (fs.FileInfo, error)
 	Close() error
 }
 

@@ -7,6 +7,7 @@ package tracefile
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 )
 
@@ -34,6 +35,10 @@ type noLock string
 
 func (l noLock) TryLock(bool) error {
 	return fmt.Errorf("%w: %s", errLockUnsupported, string(l))
+}
+
+func (noLock) Stat() (fs.FileInfo, error) {
+	return nil, errLockUnsupported
 }
 
 func (noLock) Close() error {

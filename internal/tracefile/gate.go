@@ -6,6 +6,8 @@ package tracefile
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -39,6 +41,8 @@ type gate struct {
 	lock    lockFile
 	closed  bool          // no lock is to be held any more
 	changed chan struct{} // closed and replaced whenever state changes
+
+	retake sync.Mutex // held while a lost lock is taken again
 }
 
 func newGate(w *Writer) *gate {
@@ -166,12 +170,74 @@ func (g *gate) outcome() error {
 	}
 }
 
+// confirm makes sure that the lock of the base still keeps others away before a segment is created: whoever removes or
+// replaces its file lets another exporter in. A lost lock is taken again, unless another holds it by now.
+func (g *gate) confirm() error {
+	if g.holds(g.held()) {
+		return nil
+	}
+	g.retake.Lock()
+	defer g.retake.Unlock()
+	if g.holds(g.held()) {
+		return nil // again, by another producer
+	}
+	w := g.w
+	if err := w.disk.MkdirAll(w.dir); err != nil {
+		return err
+	}
+	lock, err := w.locks.take(baseLockPath(w.cfg.Base), baseLock, true)
+	if err != nil {
+		return baseLockError(&w.cfg, err)
+	}
+	return g.replace(lock)
+}
+
+// holds says whether the path of the lock still leads to lock. Without locks there is nothing to lose (FIL-44).
+func (g *gate) holds(lock lockFile) bool {
+	if lock == nil {
+		return true
+	}
+	onPath, err := g.w.disk.Lstat(baseLockPath(g.w.cfg.Base))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	own, err := lock.Stat()
+	return err == nil && os.SameFile(own, onPath)
+}
+
+func (g *gate) held() lockFile {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lock
+}
+
+// replace keeps lock instead of the one before. After the end there is none to keep.
+func (g *gate) replace(lock lockFile) error {
+	g.mu.Lock()
+	late := g.closed
+	if !late {
+		g.lock, lock = lock, g.lock
+	}
+	g.mu.Unlock()
+	g.giveBack(lock)
+	if late {
+		return errShutdown
+	}
+	g.w.logger.Warn("The lock of the trace files was removed from outside and is taken again",
+		zap.String("path", baseLockPath(g.w.cfg.Base)))
+	return nil
+}
+
 // release gives the lock of the base back.
 func (g *gate) release() {
 	g.mu.Lock()
 	lock := g.lock
 	g.lock, g.closed = nil, true
 	g.mu.Unlock()
+	g.giveBack(lock)
+}
+
+func (g *gate) giveBack(lock lockFile) {
 	if lock == nil {
 		return
 	}

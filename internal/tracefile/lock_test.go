@@ -69,6 +69,69 @@ func TestFIL_43_SecondExporter(t *testing.T) {
 	})
 }
 
+// TestFIL_43_TheLockIsRemoved: the first exporter takes it again before it creates a segment, and whoever came first then
+// goes on alone.
+func TestFIL_43_TheLockIsRemoved(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(w *rig) error{
+		"lock":      func(w *rig) error { return os.Remove(baseLockPath(w.cfg.Base)) },
+		"directory": func(w *rig) error { return os.RemoveAll(w.dir) },
+		"replaced": func(w *rig) error {
+			if err := os.Remove(baseLockPath(w.cfg.Base)); err != nil {
+				return err
+			}
+			return os.WriteFile(baseLockPath(w.cfg.Base), nil, 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				first := newRig(t, func(s *setup) { s.cfg.Base = filepath.Join(filepath.Dir(s.cfg.Base), "run", "fpm") })
+				first.enqueue(pass(1, 1))
+				time.Sleep(2 * time.Second)
+				require.NoError(t, remove(first))
+				first.enqueue(passOf("other", 2, 2))
+				time.Sleep(2 * time.Second)
+				require.NoError(t, first.obs.status())
+				require.Equal(t, []int64{2}, first.counters("other", 0))
+
+				second := first.next()
+				second.enqueue(passOf("third", 3, 3))
+				time.Sleep(10 * time.Second)
+				require.ErrorIs(t, second.obs.status(), errLocked)
+				require.Zero(t, second.obs.written())
+				first.shutdown()
+				time.Sleep(10 * time.Second)
+				require.Equal(t, 1, second.obs.written())
+				second.shutdown()
+			})
+		})
+	}
+}
+
+// TestFIL_43_TheLockIsLost: with another exporter in its place the first one waits until that ends.
+func TestFIL_43_TheLockIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := newRig(t, func(s *setup) { s.cfg.RollBytes = 1 })
+		first.enqueue(pass(1, 1))
+		time.Sleep(2 * time.Second)
+		require.NoError(t, os.Remove(baseLockPath(first.cfg.Base)))
+		second := first.next()
+		second.enqueue(passOf("second", 2, 2))
+		time.Sleep(2 * time.Second)
+		first.enqueue(pass(3, 3))
+		time.Sleep(10 * time.Second)
+		require.ErrorIs(t, first.obs.status(), errLocked)
+		require.Equal(t, 1, first.obs.written())
+		second.shutdown()
+		time.Sleep(5 * time.Second)
+		require.NoError(t, first.obs.status())
+		require.Equal(t, []int64{3}, first.counters("4192", 1))
+		first.shutdown()
+	})
+}
+
 func TestFIL_60_PlantedLinksAndFIFOs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

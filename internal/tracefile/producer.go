@@ -81,6 +81,7 @@ func newProducer(w *Writer, part, id string, before *producer) *producer {
 	p.series.disk, p.series.handles, p.series.obs = w.disk, w.handles, w.obs
 	p.series.dir, p.series.prefix = w.dir, prefix
 	p.series.synced = w.cfg.Durability == Synced
+	p.series.confirm = w.gate.confirm
 	p.series.replaced, p.series.left = p.logReplaced, p.streams.forgetWritten
 	return p
 }
@@ -152,6 +153,9 @@ func (p *producer) roll() {
 // open takes the lock of the producer and finds its first index, once.
 func (p *producer) open() error {
 	if !p.locked {
+		if err := p.w.gate.confirm(); err != nil {
+			return &opError{OpLock, err}
+		}
 		lock, err := p.w.locks.take(dynamoLockPath(filepath.Join(p.w.dir, p.w.name+"."+p.part)), dynamoLock, false)
 		switch {
 		case errors.Is(err, errLocked) && p.w.family.isDeleting(p.part):

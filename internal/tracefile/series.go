@@ -36,6 +36,8 @@ type series struct {
 	synced  bool
 	// replaced is told when the active segment changed from outside, which is no failure.
 	replaced func(error)
+	// confirm is asked before a segment is created whether this process still may.
+	confirm func() error
 	// left is told when the active segment is given up: what comes next goes to another one.
 	left func()
 
@@ -164,6 +166,9 @@ func (s *series) attach() error {
 func (s *series) open() (Op, error) {
 	switch {
 	case s.active.info == nil:
+		if err := s.confirm(); err != nil {
+			return OpLock, err
+		}
 		return OpCreate, s.create()
 	case s.active.file == nil:
 		return OpReopen, s.active.reopen(s.disk)
