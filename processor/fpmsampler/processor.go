@@ -102,5 +102,10 @@ func (p passer) passed(ctx context.Context, n int64, err error) error {
 
 func newRecorder(set component.TelemetrySettings) (recorder, error) {
 	builder, err := metadata.NewTelemetryBuilder(set)
-	return recorder{builder: builder}, err
+	if err != nil {
+		return recorder{}, err
+	}
+	r := recorder{builder: builder}
+	r.countZeros()
+	return r, nil
 }

@@ -59,6 +59,14 @@ func (r recorder) record(ctx context.Context, t tally) {
 	add(ctx, r.builder.FpmSamplerProcessorKeysEvicted, t.evicted)
 }
 
+// countZeros makes every reason of a drop exist from the start: a rate over a
+// series that begins with its first loss misses it.
+func (r recorder) countZeros() {
+	for _, reason := range []metric.AddOption{reasonDownstream, reasonMaxKeys, reasonShutdown} {
+		r.builder.FpmSamplerProcessorDropped.Add(context.Background(), 0, reason)
+	}
+}
+
 // adder is what counters and up-down counters have in common.
 type adder interface {
 	Add(ctx context.Context, n int64, options ...metric.AddOption)

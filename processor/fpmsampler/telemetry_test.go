@@ -55,10 +55,18 @@ func TestCOL75OwnMetrics(t *testing.T) {
 		metadatatest.AssertEqualFpmSamplerProcessorReplaced(t, r.tel, points(1), ignore)
 		metadatatest.AssertEqualFpmSamplerProcessorSuppressed(t, r.tel, points(1), ignore)
 		metadatatest.AssertEqualFpmSamplerProcessorDropped(t, r.tel, []metricdata.DataPoint[int64]{
-			droppedPoint("downstream", 1), droppedPoint("shutdown", 1),
+			droppedPoint("downstream", 1), droppedPoint("max_keys", 0), droppedPoint("shutdown", 1),
 		}, ignore)
 		metadatatest.AssertEqualFpmSamplerProcessorKeysEvicted(t, r.tel, points(3), ignore)
 		metadatatest.AssertEqualFpmSamplerProcessorKeys(t, r.tel, points(0), ignore)
+	})
+}
+
+func TestCOL75EveryDropBeginsAtZero(t *testing.T) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		metadatatest.AssertEqualFpmSamplerProcessorDropped(r.t, r.tel, []metricdata.DataPoint[int64]{
+			droppedPoint("downstream", 0), droppedPoint("max_keys", 0), droppedPoint("shutdown", 0),
+		}, metricdatatest.IgnoreTimestamp())
 	})
 }
 
@@ -69,7 +77,9 @@ func TestCOL75DroppedAtMaxKeys(t *testing.T) {
 		fillKeys(s.state, time.Now(), fewKeys)
 		r.send(rank(fewKeys, 1))
 		metadatatest.AssertEqualFpmSamplerProcessorDropped(t, r.tel,
-			[]metricdata.DataPoint[int64]{droppedPoint("max_keys", 1)}, metricdatatest.IgnoreTimestamp())
+			[]metricdata.DataPoint[int64]{
+				droppedPoint("downstream", 0), droppedPoint("max_keys", 1), droppedPoint("shutdown", 0),
+			}, metricdatatest.IgnoreTimestamp())
 		r.stop()
 	})
 }
