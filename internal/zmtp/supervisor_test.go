@@ -260,7 +260,7 @@ func TestZMQ51CancelWhileResolving(t *testing.T) {
 	require.NoError(t, err, "it is resolving")
 	began := time.Now()
 	requireClose(t, s)
-	require.Less(t, time.Since(began), 3*time.Second)
+	require.Less(t, time.Since(began), time.Second, "100 ms on a machine that does nothing else")
 	require.Empty(t, r.all())
 }
 
@@ -288,7 +288,7 @@ func TestZMQ51CloseGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-func TestZMQ52ZF44StartStopUnderTraffic(t *testing.T) {
+func TestFR11ZMQ52ZF44StartStopUnderTraffic(t *testing.T) {
 	p, err := zmtptest.NewPublisher("tcp", "127.0.0.1:0", zmtptest.PublisherConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -315,7 +315,9 @@ func TestZMQ52ZF44StartStopUnderTraffic(t *testing.T) {
 		if i%4 != 0 { // every fourth is stopped wherever it is
 			<-first
 		}
+		began := time.Now()
 		requireClose(t, s)
+		require.Less(t, time.Since(began), 5*time.Second)
 	}
 	close(stop)
 	publishing.Wait()

@@ -104,7 +104,7 @@ func TestFR_11_ManyLives(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, created.Start(t.Context(), &statusHost{}))
 		eventually(t, func() bool { return sink.called() > 0 }, "received")
-		require.NoError(t, created.Shutdown(t.Context()))
+		requireStops(t, created)
 	}
 	close(stop)
 	<-published

@@ -8,12 +8,16 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.uber.org/zap"
 
+	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp"
 	"github.com/otelcol-fpm/otelcol-fpm/internal/zmtp/zmtptest"
 )
 
@@ -80,7 +84,15 @@ func TestFR_10_TroubleStaysWithItsEndpoint(t *testing.T) {
 	}
 	require.EqualValues(t, 1, r.metric("fpm_receiver_connects", "endpoint", good.Endpoint(), "result", "ok"))
 	require.Positive(t, r.metric("fpm_receiver_bytes", "endpoint", good.Endpoint()))
-	require.NoError(t, r.Shutdown(t.Context()))
+	requireStops(t, r.fpmReceiver)
+}
+
+// requireStops bounds a shutdown that has nothing to wait for (FR-10, FR-11).
+func requireStops(t *testing.T, c component.Component) {
+	t.Helper()
+	began := time.Now()
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Less(t, time.Since(began), 5*time.Second)
 }
 
 // serve accepts connections, gives each to handle and keeps it open.
@@ -144,6 +156,50 @@ func TestZMQ_54_Status(t *testing.T) {
 	require.Equal(t, []componentstatus.Status{
 		componentstatus.StatusOK, componentstatus.StatusRecoverableError, componentstatus.StatusOK,
 	}, r.host.statuses())
+}
+
+// An endpoint that has not reported yet is not up (ZMQ-54).
+func TestZMQ_54_OKWaitsForEveryEndpoint(t *testing.T) {
+	host := &statusHost{}
+	h := newHealth(host, []string{"a", "b", "c"})
+	h.setUp("a")
+	h.setUp("b")
+	require.Empty(t, host.statuses())
+	h.setDown("b", errRefused)
+	h.setUp("b")
+	require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError}, host.statuses(), "c has said nothing")
+	h.setUp("c")
+	require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, host.statuses())
+}
+
+// One line a minute for each endpoint and reason, however often an endpoint goes up
+// and down.
+func TestZMQ_53_OneLineAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, testConfig(nobody, nobody+"-2"), consumertest.NewNop())
+		synctest.Wait()
+		reasons := []zmtp.Reason{zmtp.ReasonClosed, zmtp.ReasonReset, zmtp.ReasonSilent} // nobody itself is down for "dial"
+		for range 3 * 60 {
+			for _, p := range r.publishers {
+				for _, reason := range reasons {
+					p.OnStatus(false, &zmtp.Error{Reason: reason, Endpoint: p.endpoint, Err: errRefused})
+					p.OnStatus(true, nil)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		for _, p := range r.publishers {
+			for _, reason := range reasons {
+				lines := r.lines.FilterMessage("Endpoint down, retrying").FilterField(zap.String("endpoint", p.name)).
+					FilterField(zap.String("reason", reason.String())).All()
+				require.Len(t, lines, 3, "3 minutes of %s", reason)
+				require.EqualValues(t, 1, lines[0].ContextMap()["count"])
+				require.EqualValues(t, 60, lines[2].ContextMap()["count"], "each line counts what came since the last")
+			}
+			require.Len(t, r.lines.FilterMessage("Connected").FilterField(zap.String("endpoint", p.name)).All(), 3)
+		}
+		require.NoError(t, r.Shutdown(t.Context()))
+	})
 }
 
 func TestFR_7_PublisherComesLater(t *testing.T) {
