@@ -143,6 +143,11 @@ func nestMaps(n int, value []byte) []byte {
 	return append([]byte(strings.Repeat("\x81\xa1m", n)), value...)
 }
 
+// nestMixed wraps value into n arrays and maps by turns, an array outermost.
+func nestMixed(n int, value []byte) []byte {
+	return append([]byte(strings.Repeat("\x91\x81\xa1m", n/2)), nest(n%2, value)...)
+}
+
 // verdict decodes with default settings.
 func verdict(payload []byte) error {
 	var (

@@ -62,12 +62,23 @@ func TestStructure(t *testing.T) {
 			}
 		}
 	})
-	t.Run("STR-36 level 16 is the last", func(t *testing.T) {
-		requireValid(t, withExtra(string(nest(15, integer(1)))))
-		requireValid(t, withExtra(string(nestMaps(15, integer(1)))))
-		requireValid(t, withExtra(string(nest(14, []byte{0x90}))))
-		requireReason(t, ReasonTooDeep, withExtra(string(nest(16, integer(1)))))
-		requireReason(t, ReasonTooDeep, withExtra(string(nestMaps(16, integer(1)))))
+	t.Run("FR-2 STR-36 level 16 is the last", func(t *testing.T) {
+		for shape, nested := range map[string]func(int, []byte) []byte{
+			"arrays":                    nest,
+			"maps":                      nestMaps,
+			"mixed, an array outermost": nestMixed,
+			"mixed, a map outermost":    func(n int, value []byte) []byte { return nestMaps(1, nestMixed(n-1, value)) },
+		} {
+			t.Run(shape, func(t *testing.T) {
+				requireValid(t, withExtra(string(nested(15, integer(1)))))
+				requireValid(t, withExtra(string(nested(14, []byte{0x90}))))
+				requireValid(t, withExtra(string(nested(14, []byte{0x80}))))
+				requireReason(t, ReasonTooDeep, withExtra(string(nested(16, integer(1)))))
+				requireReason(t, ReasonTooDeep, withExtra(string(nested(15, []byte{0x90}))))
+				requireReason(t, ReasonTooDeep, withExtra(string(nested(15, []byte{0x80}))))
+				requireReason(t, ReasonTooDeep, withExtra(string(nested(300_000, integer(1)))))
+			})
+		}
 	})
 	t.Run("STR-36 a marker is enough, empty or cut", func(t *testing.T) {
 		for _, marker := range []string{"\x90", "\x80", "\xdc", "\xdd\xff", "\xde", "\xdf\xff\xff\xff\xff"} {
