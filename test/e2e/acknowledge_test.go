@@ -103,6 +103,7 @@ func TestAcknowledgedSurvivesKill_FIL57(t *testing.T) {
 		harness.Eventually(t, func() bool { return s.acknowledged() > before }, "nothing is acknowledged")
 		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
 		collector.Kill()
+		collector.RequireNoPanic()
 		s.killed.Add(1)
 	}
 	collector := harness.Start(t, config)
@@ -113,6 +114,7 @@ func TestAcknowledgedSurvivesKill_FIL57(t *testing.T) {
 
 	harness.Eventually(t, func() bool { return len(s.missing(count(t, base))) == 0 }, "acknowledged records are missing")
 	collector.Stop()
+	collector.RequireNoPanic()
 	s.requireSound(count(t, base), n)
 }
 

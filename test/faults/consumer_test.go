@@ -29,7 +29,7 @@ func (s *stage) closeConsumer(b *backend, sent []accounting.Message) accounting.
 	telemetry := s.settled()
 	account := requireClosed(s.t, accounting.Evidence{Sent: sent, Arrived: b.arrivals(), Telemetry: telemetry, Unbroken: true})
 	s.Stop()
-	s.requireNoPanic()
+	s.RequireNoPanic()
 	return account
 }
 
@@ -66,11 +66,13 @@ func TestConsumerBlocksQueueFull_FR31(t *testing.T) {
 	p := loaded(endpoint).start(t)
 	s := consumerStage(t, b, endpoint, "    queue: {max_records: 600}")
 	s.waitReceived(100)
+	before := s.usage()
 	b.set(http.StatusOK, true)
 	s.waitReceived(pick(1500, 3000))
 	b.set(http.StatusOK, false)
 	s.waitReceived(100)
 	s.stopPublisher(p)
+	s.requireNoGrowth(before)
 	account := s.closeConsumer(b, p.sent())
 	require.Greater(t, account.Totals.Dropped["receiver, queue_full"], 100)
 	require.Len(t, account.Totals.Dropped, 1)
@@ -122,7 +124,7 @@ func TestConsumerNeverReturns_FR31(t *testing.T) {
 	s.Wait()
 	require.Less(t, time.Since(start), 20*time.Second)
 	require.Contains(t, s.Log(), "could not be handed on before the shutdown's deadline")
-	s.requireNoPanic()
+	s.RequireNoPanic()
 	p.stop()
 	account := requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: b.arrivals()})
 	require.Positive(t, account.Fates[accounting.AfterLast])

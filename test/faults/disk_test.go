@@ -138,11 +138,14 @@ func TestDiskFullQueueFull_FR30(t *testing.T) {
 	s := prepare(t, setting{endpoints: []string{endpoint}, base: filepath.Join(dir, "rows")})
 	filler := fill(t, dir)
 	s.run()
+	before := s.usage()
 	p.done()
 	harness.Eventually(t, func() bool { return s.received() == 14000 }, "not all messages arrive")
 	harness.Eventually(t, func() bool { return s.Metrics().Sum(metricRowsDropped, nil) > 0 }, "nothing is dropped")
 	require.NoError(t, os.Remove(filler))
 	require.Less(t, s.waitRows(1), diskRecovery)
+	s.settled()
+	s.requireNoGrowth(before)
 	account := s.close(p.sent(), true)
 	require.Positive(t, account.Totals.Dropped["trace exporter, queue_full"])
 	require.Len(t, account.Totals.Dropped, 1)
@@ -260,7 +263,7 @@ func TestDeletedFromOutside(t *testing.T) {
 			requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: found, Telemetry: telemetry, TraceFiles: true, Unbroken: true})
 			t.Logf("%d rows were in what was deleted, %d are left", lost, len(found)-lost)
 			s.Stop()
-			s.requireNoPanic()
+			s.RequireNoPanic()
 		})
 	}
 }
@@ -292,7 +295,7 @@ func TestPrunedFromOutside(t *testing.T) {
 	require.Zero(t, telemetry.Sum(metricErrors, nil))
 	t.Logf("%d segments, %d left", len(harness.Segments(t, archive)), len(harness.Segments(t, s.base)))
 	s.Stop()
-	s.requireNoPanic()
+	s.RequireNoPanic()
 }
 
 // prune does until it is stopped what a cron job does.
@@ -330,6 +333,7 @@ func TestTwoCollectorsOnOnePath(t *testing.T) {
 	}
 	first, second := stages[0], stages[1]
 	first.waitRows(200)
+	before := []usage{first.usage(), second.usage()}
 	require.Zero(t, second.rowsWritten())
 	second.WaitLog("rows.otelcol-fpm.lock")
 	require.Positive(t, second.Metrics().Sum(metricErrors, harness.Labels{"op": "lock"}))
@@ -341,16 +345,20 @@ func TestTwoCollectorsOnOnePath(t *testing.T) {
 		Telemetry: first.settled(), TraceFiles: true, Unbroken: true,
 	})
 	require.Empty(t, account.Totals.Dropped)
+	first.requireNoGrowth(before[0])
 	first.Stop()
+	first.RequireNoPanic()
 	took := second.waitRows(1)
 	require.Less(t, took, diskRecovery)
 	second.stopPublisher(publishers[1])
+	second.requireNoGrowth(before[1])
 	account = requireClosed(t, accounting.Evidence{
 		Sent: publishers[1].sent(), Arrived: arrivals(filter(harness.Rows(t, base), func(row harness.Row) bool { return !ofFirst(row) })),
 		Telemetry: second.settled(), TraceFiles: true, Unbroken: true,
 	})
 	require.Empty(t, account.Totals.Dropped)
 	second.Stop()
+	second.RequireNoPanic()
 	t.Logf("the second one writes %v after the end of the first", took)
 }
 

@@ -134,7 +134,7 @@ func TestManyEndpoints_FR5_FR6_FR10(t *testing.T) {
 	start := time.Now()
 	s.Stop()
 	require.Less(t, time.Since(start), 15*time.Second)
-	s.requireNoPanic()
+	s.RequireNoPanic()
 }
 
 // worstDelay is the longest time from the log line of a message to its receipt.

@@ -81,6 +81,7 @@ func TestFloods_FR1_FR2_FR3(t *testing.T) {
 		}
 	}
 	harness.Eventually(t, func() bool { return s.received() == int(sequence) }, "the first messages do not arrive")
+	held := s.usage()
 
 	for _, f := range floods() {
 		t.Run(f.name, func(t *testing.T) {
@@ -111,8 +112,9 @@ func TestFloods_FR1_FR2_FR3(t *testing.T) {
 	}))...)
 	s.waitRows(1)
 	require.InDelta(t, sequence+1, s.received(), 0)
+	s.requireNoGrowth(held)
 	s.Stop()
-	s.requireNoPanic()
+	s.RequireNoPanic()
 }
 
 // warnings counts the lines that a peer can cause.

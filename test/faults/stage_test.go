@@ -250,16 +250,8 @@ func (s *stage) close(sent []accounting.Message, unbroken bool) accounting.Accou
 	telemetry := s.settled()
 	account := requireClosed(s.t, accounting.Evidence{Sent: sent, Arrived: s.rows(), Telemetry: telemetry, TraceFiles: true, Unbroken: unbroken})
 	s.Stop()
-	s.requireNoPanic()
+	s.RequireNoPanic()
 	return account
-}
-
-func (s *stage) requireNoPanic() {
-	s.t.Helper()
-	log := s.Log()
-	for _, word := range []string{"panic:", "goroutine 1 [", "fatal error:", "DATA RACE"} {
-		require.NotContains(s.t, log, word)
-	}
 }
 
 // usage is what a process holds.

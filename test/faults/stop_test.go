@@ -39,7 +39,7 @@ func TestSIGTERMUnderLoad_FR24_FR31(t *testing.T) {
 				s.Stop()
 				require.Less(t, time.Since(start), 15*time.Second)
 				ends = append(ends, time.Now())
-				s.requireNoPanic()
+				s.RequireNoPanic()
 			}
 			p.stop()
 			account := requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: s.rows(), Ends: ends})
@@ -77,7 +77,7 @@ func TestSIGKILLUnderLoad_FR24(t *testing.T) {
 		for _, path := range harness.Segments(t, s.base) {
 			left[path] = hashOf(t, path)
 		}
-		s.requireNoPanic()
+		s.RequireNoPanic()
 	}
 	p.stop()
 	requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: s.wholeRows(), Ends: ends})

@@ -234,6 +234,17 @@ func (c *Collector) Kill() {
 	c.Wait()
 }
 
+// RequireNoPanic wants no sign in the log that the runtime ended the process.
+func (c *Collector) RequireNoPanic() {
+	c.tb.Helper()
+	log := c.Log()
+	for _, word := range []string{"panic:", "goroutine 1 [", "fatal error:", "DATA RACE"} {
+		if strings.Contains(log, word) {
+			c.tb.Fatalf("the log says %q:\n%s", word, tail(log))
+		}
+	}
+}
+
 // Signal sends a signal to the process.
 func (c *Collector) Signal(signal syscall.Signal) {
 	c.tb.Helper()
