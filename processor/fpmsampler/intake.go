@@ -79,12 +79,15 @@ func (in *intake[T]) arrive(it T) {
 		return
 	}
 	in.see(e)
-	if e.unchanged(count) {
+	switch {
+	case count.equals(e.emitted):
 		in.tally.suppressed++
-		return
+	case count.equals(e.onWay):
+		in.repeat(e, it, count)
+	default:
+		in.await(e)
+		in.propose(e, it, count)
 	}
-	in.await(e)
-	in.propose(e, it, count)
 }
 
 // entry finds the entry of a key or makes one, for which a key that has been
@@ -123,6 +126,9 @@ func (in *intake[T]) see(e *entry[T]) {
 // await makes the entry wait for the next tick. A sample that waits already is
 // replaced, whatever its counter (SMP-5).
 func (in *intake[T]) await(e *entry[T]) {
+	if e.repeated != nil {
+		e.repeated.newest = false
+	}
 	if e.waiting {
 		in.tally.replaced++
 		return
@@ -143,17 +149,31 @@ func (in *intake[T]) propose(e *entry[T], it T, count counter) {
 	e.candidate = len(in.candidates)
 }
 
+// repeat keeps an item whose counter is on its way. That is rare, so each is
+// copied at once.
+func (in *intake[T]) repeat(e *entry[T], it T, count counter) {
+	if e.repeated == nil {
+		e.repeated = &repeated[T]{}
+	}
+	in.state.repeated++
+	e.repeated.count++
+	e.repeated.newest = true
+	in.keep(&e.repeated.sample, &candidate[T]{item: it, origin: len(in.origins) - 1, counter: count})
+}
+
 // keepCandidates copies the newest item of every key, over the pending one if
 // there is one.
 func (in *intake[T]) keepCandidates() {
 	for i := range in.candidates {
-		c := &in.candidates[i]
-		pending := &c.entry.pending
-		if pending.origin == nil {
-			pending.item = in.state.newItem()
-		}
-		c.item.CopyTo(pending.item)
-		pending.origin = in.origins[c.origin].keep(pending.origin)
-		pending.counter = c.counter
+		in.keep(&in.candidates[i].entry.pending, &in.candidates[i])
 	}
+}
+
+func (in *intake[T]) keep(kept *sample[T], c *candidate[T]) {
+	if kept.origin == nil {
+		kept.item = in.state.newItem()
+	}
+	c.item.CopyTo(kept.item)
+	kept.origin = in.origins[c.origin].keep(kept.origin)
+	kept.counter = c.counter
 }

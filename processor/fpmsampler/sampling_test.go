@@ -239,6 +239,64 @@ func TestSMP13CounterOnItsWayIsNotTakenAgain(t *testing.T) {
 	})
 }
 
+// A repetition is judged when what it repeats is settled: refused, it was none.
+func TestSMP13RepetitionOfARefusedCounterIsEmitted(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile []pass
+		emitted   string
+		replaced  int64
+	}{
+		"once":        {[]pass{rank(0, 5)}, "0:5", 0},
+		"often":       {[]pass{rank(0, 5), rank(0, 5), rank(0, 5)}, "0:5", 2},
+		"newest":      {[]pass{rank(0, 6), rank(0, 5)}, "0:5", 1},
+		"not newest":  {[]pass{rank(0, 5), rank(0, 6)}, "0:6", 1},
+		"in the same": {[]pass{rank(0, 5), rank(0, 6), rank(0, 5)}, "0:5", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothSignals(t, testConfig(), func(r *rig) {
+				t := r.t
+				r.setDecide(func(context.Context) error {
+					time.Sleep(50 * time.Millisecond)
+					return errors.New("full")
+				})
+				r.send(rank(0, 5))
+				tick() // 5 is on its way now
+				r.send(c.meanwhile...)
+				require.Zero(t, r.count("suppressed", ""), "not before 5 is settled")
+				time.Sleep(60 * time.Millisecond)
+				r.setDecide(nil)
+				tick()
+				tick()
+				require.Equal(t, []string{"0:5", c.emitted}, r.passes())
+				require.Equal(t, c.replaced, r.count("replaced", ""))
+				require.Zero(t, r.count("suppressed", ""))
+				require.EqualValues(t, 1, r.count("records_out", ""))
+				require.EqualValues(t, 1, r.count("dropped", "downstream"))
+			})
+		})
+	}
+}
+
+// A repetition that nothing is known about at the end is dropped like what it repeats.
+func TestSMP15RepetitionAtTheShutdownIsCounted(t *testing.T) {
+	onBothSignals(t, testConfig(), func(r *rig) {
+		t := r.t
+		free := make(chan struct{})
+		r.setDecide(func(context.Context) error {
+			<-free
+			return nil
+		})
+		r.send(rank(0, 5))
+		tick()
+		r.send(rank(0, 5), rank(0, 5))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, r.Shutdown(ctx), "3 forward passes")
+		require.EqualValues(t, 3, r.count("dropped", "shutdown"))
+		close(free)
+	})
+}
+
 func TestSMP14RefusedTickIsDroppedAndTheSamplerGoesOn(t *testing.T) {
 	onBothSignals(t, testConfig(), func(r *rig) {
 		t := r.t

@@ -46,12 +46,16 @@ type entry[T item[T]] struct {
 	pending   sample[T]
 	idle      *list.Element // place among the idle keys; nil if waiting or on the way
 	candidate int           // number of its candidate in the intake under way, from 1; 0 if none
+	repeated  *repeated[T]  // nil if none
 }
 
-// unchanged is SMP-6: only the last emitted counter counts. A sample on its way
-// counts as emitted; should it be refused, its repetition is gone with it.
-func (e *entry[T]) unchanged(c counter) bool {
-	return c.equals(e.emitted) || c.equals(e.onWay)
+// repeated is the arrivals with the counter of the sample that is on its way.
+// They are suppressed once that is accepted (SMP-6); should it be refused, they
+// count like any other arrival (SMP-13).
+type repeated[T item[T]] struct {
+	sample[T] // the last of them
+	count     int64
+	newest    bool // nothing else has arrived since
 }
 
 // outcome is what became of a batch.
@@ -96,6 +100,7 @@ type state[T item[T]] struct {
 	nextTick time.Time     // zero before start
 	ready    []outgoing[T] // taken by a tick, not yet fetched by the emitter
 	away     int           // fetched, not yet settled
+	repeated int64         // arrivals that wait for a sample to be settled
 	closed   bool          // the shutdown has begun its last emission
 	released bool          // the shutdown has ended
 	cutOff   int64         // samples in batches that the end of the shutdown cut off
@@ -180,6 +185,7 @@ func (s *state[T]) settle(batch []outgoing[T], o outcome) tally {
 		return tally{} // counted by release
 	}
 	s.away = 0
+	t := o.count(int64(len(batch)))
 	back := make([]*entry[T], 0, len(batch))
 	for _, out := range batch {
 		e := out.entry
@@ -187,14 +193,37 @@ func (s *state[T]) settle(batch []outgoing[T], o outcome) tally {
 		if o == accepted {
 			e.emitted = out.counter
 		}
+		s.settleRepeated(e, o, &t)
 		if !e.waiting {
 			back = append(back, e)
 		}
 	}
 	s.idle.insert(back)
-	t := o.count(int64(len(batch)))
 	s.cutOff += t.droppedShutdown
 	return t
+}
+
+// settleRepeated decides on the repetitions of a sample that is settled.
+func (s *state[T]) settleRepeated(e *entry[T], o outcome, t *tally) {
+	r := e.repeated
+	if r == nil {
+		return
+	}
+	e.repeated = nil
+	s.repeated -= r.count
+	switch {
+	case o == accepted:
+		t.suppressed += r.count
+	case !r.newest:
+		t.replaced += r.count
+	case e.waiting:
+		t.replaced += r.count // the pending one, and all but the last of these
+		e.pending = r.sample
+	default:
+		t.replaced += r.count - 1
+		e.waiting, e.pending = true, r.sample
+		s.waiting = append(s.waiting, e)
+	}
 }
 
 // release forgets everything at the end of a shutdown. What has not been sent
@@ -204,7 +233,7 @@ func (s *state[T]) release() (unsent int64, t tally) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t = tally{
-		droppedShutdown: int64(s.away + len(s.ready) + len(s.waiting)),
+		droppedShutdown: int64(s.away+len(s.ready)+len(s.waiting)) + s.repeated,
 		keys:            -int64(len(s.entries)),
 	}
 	s.closed, s.released = true, true
