@@ -16,7 +16,8 @@ var errCanceled = errors.New("the push was canceled")
 
 // job is the rows of one producer in one push (FIL-58).
 type job struct {
-	source   fpm.Source // of its first row
+	source   fpm.Source   // of its first row
+	others   []fpm.Source // of rows that differ in it
 	producer *producer
 	rows     []*row // freed by the goroutine of the producer
 	records  []int  // for each row, its record in the push
@@ -26,6 +27,16 @@ type job struct {
 	settled  int // rows[:settled] are written or dropped for good
 	canceled bool
 	err      error
+}
+
+// add takes a row of record n of the push.
+func (j *job) add(r *row, n int, source *fpm.Source) {
+	j.rows = append(j.rows, r)
+	j.records = append(j.records, n)
+	if *source == j.source || len(j.others) > 0 && *source == j.others[len(j.others)-1] {
+		return
+	}
+	j.others = append(j.others, *source)
 }
 
 // settle says that rows[:n] are done with; false if the push has been canceled, which takes back the last member.

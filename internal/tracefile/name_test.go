@@ -170,6 +170,25 @@ func TestFIL_5_SharedPart(t *testing.T) {
 	require.Equal(t, 1, w.logs.FilterMessageSnippet("share the same trace files").Len())
 }
 
+// TestFIL_5_ROW_7_AnyRowOfAPush: not only the first row of a producer is looked at.
+func TestFIL_5_ROW_7_AnyRowOfAPush(t *testing.T) {
+	t.Parallel()
+	for _, durability := range []Durability{Buffered, Flushed, Synced} {
+		t.Run(durability.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newRig(t, durable(durability, disk{}))
+			for c := range int64(3) {
+				nameless := passOf("a_b", 100+c, uint64(100+c))
+				nameless.Source.Namespace = ""
+				w.put(passOf("a/b", 1+c, uint64(1+c)), nameless)
+			}
+			w.shutdown()
+			require.Equal(t, 1, w.logs.FilterMessageSnippet("share the same trace files").Len())
+			require.Equal(t, 1, w.logs.FilterMessageSnippet("empty source field").Len())
+		})
+	}
+}
+
 func TestROW_7_OneWarningForAnEmptySource(t *testing.T) {
 	t.Parallel()
 	w := newRig(t)

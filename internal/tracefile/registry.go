@@ -57,6 +57,17 @@ func (w *Writer) checkSource(p *producer, source *fpm.Source) {
 	}
 }
 
+// checkSources warns as checkID and checkSource do, whichever row of j it is.
+func (w *Writer) checkSources(p *producer, j *job) {
+	w.checkSource(p, &j.source)
+	for i := range j.others {
+		w.checkSource(p, &j.others[i])
+		w.mu.Lock()
+		w.checkID(p, j.others[i].ProducerID)
+		w.mu.Unlock()
+	}
+}
+
 // find gives the producer that owns the files with that part in their names, nil if there is none.
 func (w *Writer) find(part string) *producer {
 	w.mu.Lock()

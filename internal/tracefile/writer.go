@@ -267,8 +267,7 @@ func (w *Writer) push(records []Record) (jobs []*job, dropped dropCounts) {
 			jobs = append(jobs, j)
 		}
 		scratch = appendRecord(scratch[:0], r)
-		j.rows = append(j.rows, newRecordRow(r, scratch))
-		j.records = append(j.records, i)
+		j.add(newRecordRow(r, scratch), i, &r.Source)
 	}
 	accepted := jobs[:0]
 	for _, j := range jobs {
@@ -288,7 +287,7 @@ func (w *Writer) submit(j *job) bool {
 		if p == nil {
 			return false
 		}
-		w.checkSource(p, &j.source)
+		w.checkSources(p, j)
 		j.producer = p
 		if p.submit(j) == nil {
 			return true
