@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,7 +34,7 @@ const (
 type Endpoint struct {
 	network string // "tcp" or "unix"
 	host    string // tcp: lower-case name, or IP in canonical form, without brackets
-	path    string // unix: the path, or "@" and the abstract name
+	path    string // unix: the path in canonical form, or "@" and the abstract name
 	port    uint16 // tcp
 }
 
@@ -109,7 +111,7 @@ func splitBracketed(s string) (host, port string, err error) {
 	if !found {
 		return "", "", errors.New("the port is missing, use tcp://[address]:port")
 	}
-	return addr.String(), port, nil
+	return addr.Unmap().String(), port, nil
 }
 
 func parseHost(host string) (string, error) {
@@ -162,24 +164,41 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-func parseIPC(path string) (Endpoint, error) {
+func parseIPC(s string) (Endpoint, error) {
 	switch {
-	case path == "" || path == "@":
+	case s == "" || s == "@":
 		return Endpoint{}, errors.New("the path is empty, use ipc:///path or ipc://@name")
-	case path == "*":
+	case s == "*":
 		return Endpoint{}, errors.New("* is an address to bind to, give the path to connect to")
-	case strings.ContainsRune(path, 0):
+	case strings.ContainsRune(s, 0):
 		return Endpoint{}, errors.New("the path has a NUL byte")
 	}
-	if err := checkSocketPath(path); err != nil {
+	canonical := canonicalPath(s)
+	if err := checkSocketPath(canonical); err != nil {
 		return Endpoint{}, err
 	}
-	return Endpoint{network: networkUnix, path: path}, nil
+	return Endpoint{network: networkUnix, path: canonical}, nil
 }
 
-func checkSocketPath(path string) error {
-	if len(strings.TrimPrefix(path, "@")) > maxSocketPath {
-		return fmt.Errorf("the path %q is longer than the %d bytes of a socket address", path, maxSocketPath)
+// canonicalPath takes the doubled slashes and the single dots out of a path. It leaves
+// alone what would lead elsewhere without them: an abstract name, a path with "..",
+// which a symbolic link can turn, and one that ends in no name, to which Expand adds.
+func canonicalPath(s string) string {
+	elements := strings.Split(s, "/")
+	last := elements[len(elements)-1]
+	if s[0] == '@' || last == "" || last == "." || slices.Contains(elements, "..") {
+		return s
+	}
+	canonical := path.Clean(s)
+	if canonical[0] == '@' || canonical == "*" {
+		return "./" + canonical // a file of that name, no abstract name
+	}
+	return canonical
+}
+
+func checkSocketPath(s string) error {
+	if len(strings.TrimPrefix(s, "@")) > maxSocketPath {
+		return fmt.Errorf("the path %q is longer than the %d bytes of a socket address", s, maxSocketPath)
 	}
 	return nil
 }

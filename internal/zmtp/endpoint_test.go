@@ -26,6 +26,12 @@ func TestZMQ39ParseEndpoint(t *testing.T) {
 		{"ipc:///run/fpm.sock", "ipc:///run/fpm.sock", "unix", "/run/fpm.sock", "/run/fpm.sock", 0},
 		{"ipc://relative/path", "ipc://relative/path", "unix", "relative/path", "relative/path", 0},
 		{"ipc://@fpm", "ipc://@fpm", "unix", "@fpm", "@fpm", 0},
+		{"tcp://[::ffff:10.0.0.7]:1", "tcp://10.0.0.7:1", "tcp", "10.0.0.7:1", "10.0.0.7", 1},
+		{"ipc:///run/./a//b", "ipc:///run/a/b", "unix", "/run/a/b", "/run/a/b", 0},
+		{"ipc:///run//link/../b", "ipc:///run//link/../b", "unix", "/run//link/../b", "/run//link/../b", 0},
+		{"ipc://./@file", "ipc://./@file", "unix", "./@file", "./@file", 0},
+		{"ipc://.//*", "ipc://./*", "unix", "./*", "./*", 0},
+		{"ipc://@a//b", "ipc://@a//b", "unix", "@a//b", "@a//b", 0},
 		{"ipc:///tmp/a:b;c", "ipc:///tmp/a:b;c", "unix", "/tmp/a:b;c", "/tmp/a:b;c", 0},
 	} {
 		t.Run(tt.in, func(t *testing.T) {
@@ -116,6 +122,8 @@ func TestZMQ40Expand(t *testing.T) {
 		{"ipc:///p", 1, []string{"ipc:///p"}},
 		{"ipc:///p", 2, []string{"ipc:///p.0", "ipc:///p.1"}},
 		{"ipc://@p", 2, []string{"ipc://@p.0", "ipc://@p.1"}},
+		{"ipc:///p/", 2, []string{"ipc:///p/.0", "ipc:///p/.1"}},
+		{"ipc:///p/.", 2, []string{"ipc:///p/..0", "ipc:///p/..1"}},
 	} {
 		got, err := mustParse(t, tt.in).Expand(tt.size)
 		require.NoError(t, err)
@@ -133,5 +141,10 @@ func TestZMQ40Expand(t *testing.T) {
 func TestZMQ40SameAddressComparesEqual(t *testing.T) {
 	require.Equal(t, mustParse(t, "Host:1"), mustParse(t, "tcp://host:1"))
 	require.Equal(t, mustParse(t, "tcp://[0:0::1]:1"), mustParse(t, "[::1]:1"))
+	require.Equal(t, mustParse(t, "tcp://[::ffff:127.0.0.1]:1"), mustParse(t, "127.0.0.1:1"))
+	require.Equal(t, mustParse(t, "ipc:///tmp//x"), mustParse(t, "ipc:///tmp/x"))
+	require.Equal(t, mustParse(t, "ipc:////tmp/./x"), mustParse(t, "ipc:///tmp/x"))
+	require.Equal(t, mustParse(t, "ipc://./x"), mustParse(t, "ipc://x"))
 	require.NotEqual(t, mustParse(t, "ipc://p"), mustParse(t, "ipc://@p"))
+	require.NotEqual(t, mustParse(t, "ipc://@a//b"), mustParse(t, "ipc://@a/b"), "any byte counts in an abstract name")
 }

@@ -94,9 +94,14 @@ func TestConfigSignals(t *testing.T) {
 // Each fault is named with its key and value, all of them at once (COL-45).
 func TestConfigFaults(t *testing.T) {
 	for name, want := range map[string][]string{
-		"bad_both":       {`endpoint ("tcp://a:1") and endpoints (1 of them) cannot both be set`},
-		"bad_scheme":     {"endpoint:", "udp://127.0.0.1:20380"},
-		"bad_twice":      {`endpoints[1] ("a:1") and endpoints[0] ("tcp://a:1") both read tcp://a:1`},
+		"bad_both":   {`endpoint ("tcp://a:1") and endpoints (1 of them) cannot both be set`},
+		"bad_scheme": {"endpoint:", "udp://127.0.0.1:20380"},
+		"bad_twice":  {`endpoints[1] ("a:1") and endpoints[0] ("tcp://a:1") both read tcp://a:1`},
+		"bad_same_socket": {
+			`endpoints[1] ("[::ffff:127.0.0.1]:1") and endpoints[0] ("127.0.0.1:1") both read tcp://127.0.0.1:1`,
+			`endpoints[3] ("ipc:///tmp//x") and endpoints[2] ("ipc:///tmp/x") both read ipc:///tmp/x`,
+			`endpoints[5] ("ipc://./x") and endpoints[4] ("ipc://x") both read ipc://x`,
+		},
 		"bad_overlap":    {`endpoints[1] ("tcp://a:20383") and endpoints[0] ("tcp://a:20380") both read tcp://a:20383`},
 		"bad_dp_size":    {"endpoints[0]::dp_size must be at least 1 (got 0)"},
 		"bad_last_port":  {"endpoints[0]::dp_size:", "tcp://a:65535", "65536"},
