@@ -43,8 +43,8 @@ type Evidence struct {
 	Sent []Message
 	// Arrived holds the records that came out, those of a worker in their order.
 	Arrived []Arrival
-	// Telemetry is the collector's own, scraped once nothing moved any more. Nil:
-	// it ended before. Then nothing was there to count a loss, so a hole in the
+	// Telemetry is the collector's own, scraped once nothing moved any more, or the
+	// last that it reported at its end. Nil: it ended without. Then nothing was there to count a loss, so a hole in the
 	// middle of a stream is a discrepancy.
 	Telemetry harness.Samples
 	// TraceFiles: the arrivals are rows of the trace exporter, so that its counters
@@ -69,6 +69,7 @@ const (
 	Invalid      Fate = "invalid: counted by reason, or lost as any other"
 	Counted      Fate = "in a hole, counted as missing or dropped"
 	Dropped      Fate = "at an edge, counted as dropped"
+	Shutdown     Fate = "received after the last record, counted as dropped at the shutdown"
 	BeforeFirst  Fate = "invisible: before the first record of the stream"
 	AfterLast    Fate = "invisible: after the last record of the stream"
 	EngineDeath  Fate = "invisible: tail of a dead publisher, or head of the next"
@@ -329,6 +330,7 @@ func (x *explanation) closeEndpoint(endpoint string, s *stretch) {
 	}
 	x.closeInvalid(endpoint, s)
 	x.closeHoles(endpoint, s, missing, invalid)
+	x.closeShutdown(endpoint, s)
 	if x.dropped() == 0 && len(x.Ends) == 0 && restarts != s.restarts {
 		x.fault("%s: %d restarts counted, the logs show %d", endpoint, restarts, s.restarts)
 	}
@@ -365,6 +367,18 @@ func (x *explanation) closeHoles(endpoint string, s *stretch, missing, invalid i
 	if counted > most {
 		x.fault("%s: %d missing, %d invalid and %d dropped are counted, but at most %d are absent", endpoint, missing, invalid, dropped, most)
 	}
+}
+
+// closeShutdown tells what the receiver still had when it ended from what it never
+// saw. It drops in one piece, at the end: behind the last record that arrived.
+func (x *explanation) closeShutdown(endpoint string, s *stretch) {
+	dropped := int(x.Telemetry.Sum(metricDropped, harness.Labels{"endpoint": endpoint, "signal": "logs", "reason": "shutdown"}))
+	if after := s.edges[AfterLast]; dropped > after {
+		x.fault("%s: %d records are counted as dropped at the shutdown, only %d were sent after the last one that arrived", endpoint, dropped, after)
+		return
+	}
+	s.edges[AfterLast] -= dropped
+	s.edges[Shutdown] += dropped
 }
 
 func (x *explanation) receiverDropped() (n int) {

@@ -102,6 +102,11 @@ func TestAccountCloses(t *testing.T) {
 			s.forget("0/8", "0/9")
 			s.count(map[string]float64{metricMessages: 10, metricRecords: 10, metricRows: 8, metricDropped + " queue_full": 2})
 		}, map[Fate]int{Written: 8, Dropped: 2}},
+		"the shutdown drops": {func(s *story) {
+			s.Unbroken = false
+			s.forget("0/7", "0/8", "0/9")
+			s.count(map[string]float64{metricMessages: 9, metricRecords: 9, metricRows: 7, metricDropped + " shutdown": 2})
+		}, map[Fate]int{Written: 7, Shutdown: 2, AfterLast: 1}},
 		"the exporter drops": {func(s *story) {
 			s.forget("0/0", "0/5")
 			s.count(map[string]float64{metricMessages: 10, metricRecords: 10, metricRows: 8, metricRowsDropped + " queue_full": 2})
@@ -209,6 +214,11 @@ func TestAccountReportsDiscrepancies(t *testing.T) {
 			s.spoil()
 			s.count(map[string]float64{metricMessages: 10, metricRecords: 9, metricRows: 9, metricInvalid + " too_deep": 1})
 		}, "counted as too_deep"},
+		"a drop at the shutdown of what was not sent": {func(s *story) {
+			s.Unbroken = false
+			s.forget("0/5", "0/9")
+			s.count(map[string]float64{metricMessages: 10, metricRecords: 10, metricRows: 8, metricDropped + " shutdown": 2})
+		}, "only 1 were sent after"},
 		"a hole without telemetry": {func(s *story) {
 			s.Telemetry = nil
 			s.forget("0/4")

@@ -4,6 +4,7 @@
 package faults
 
 import (
+	"fmt"
 	"net/http"
 	"syscall"
 	"testing"
@@ -18,9 +19,14 @@ import (
 // consumerStage is a collector whose only log exporter sends to a backend.
 func consumerStage(t *testing.T, b *backend, endpoint, connection string) *stage {
 	t.Helper()
+	return prepareConsumer(t, b, endpoint, connection).run()
+}
+
+func prepareConsumer(t *testing.T, b *backend, endpoint, connection string) *stage {
+	t.Helper()
 	s := prepare(t, setting{endpoints: []string{endpoint}, connection: connection, exporters: b.exporter(), pipeline: "otlp_http"})
 	s.arrived = func(harness.Samples) float64 { return float64(len(b.arrivals())) }
-	return s.run()
+	return s
 }
 
 // closeConsumer closes the account over what the backend took.
@@ -109,23 +115,26 @@ func TestConsumerErrors(t *testing.T) {
 }
 
 // TestConsumerNeverReturns_FR31 stops a collector whose backend does not answer:
-// it ends all the same, and says what it lost.
+// it ends all the same, with exit code 1, and counts and says what it lost.
 func TestConsumerNeverReturns_FR31(t *testing.T) {
 	harness.Long(t)
 	endpoint, b := address(t), newBackend(t)
 	p := loaded(endpoint).start(t)
-	s := consumerStage(t, b, endpoint, "")
+	s := prepareConsumer(t, b, endpoint, "")
+	var report *harness.LastReport
+	s.Collector, report = harness.StartReporting(t, s.config)
 	s.waitReceived(100)
 	b.set(http.StatusOK, true)
 	b.waitRequests(1)
 	s.waitReceived(100)
 	start := time.Now()
 	s.Signal(syscall.SIGTERM)
-	s.Wait()
+	require.Equal(t, 1, s.Wait())
 	require.Less(t, time.Since(start), 20*time.Second)
-	require.Contains(t, s.Log(), "could not be handed on before the shutdown's deadline")
 	s.RequireNoPanic()
 	p.stop()
-	account := requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: b.arrivals()})
-	require.Positive(t, account.Fates[accounting.AfterLast])
+	account := requireClosed(t, accounting.Evidence{Sent: p.sent(), Arrived: b.arrivals(), Telemetry: report.Samples()})
+	require.Positive(t, account.Fates[accounting.Shutdown])
+	require.Equal(t, map[string]int{"receiver, shutdown": account.Fates[accounting.Shutdown]}, account.Totals.Dropped)
+	require.Contains(t, s.Log(), fmt.Sprintf("%d records could not be handed on before the shutdown's deadline", account.Fates[accounting.Shutdown]))
 }

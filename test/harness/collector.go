@@ -108,6 +108,12 @@ func Start(tb testing.TB, config string, environment ...string) *Collector {
 // StartUnready does not wait.
 func StartUnready(tb testing.TB, config string, environment ...string) *Collector {
 	tb.Helper()
+	return launch(tb, config, "", environment)
+}
+
+// launch starts a process. reader is a further reader of the own telemetry, as YAML.
+func launch(tb testing.TB, config, reader string, environment []string) *Collector {
+	tb.Helper()
 	dir := tb.TempDir()
 	port := FreePorts(tb, 1)
 	c := &Collector{
@@ -118,7 +124,7 @@ func StartUnready(tb testing.TB, config string, environment ...string) *Collecto
 	}
 	mainPath := writeFile(tb, dir, "config.yaml", config)
 	telemetryPath := writeFile(tb, dir, "telemetry.yaml", fmt.Sprintf(
-		"service: {telemetry: {metrics: {level: detailed, readers: [{pull: {exporter: {prometheus: {host: 127.0.0.1, port: %d}}}}]}}}\n", port))
+		"service: {telemetry: {metrics: {level: detailed, readers: [{pull: {exporter: {prometheus: {host: 127.0.0.1, port: %d}}}}%s]}}}\n", port, reader))
 	c.start(environment, "--config", mainPath, "--config", telemetryPath)
 	tb.Cleanup(c.cleanUp)
 	return c
