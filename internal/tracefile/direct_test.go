@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,37 @@ func TestFIL_58_OneMemberAPush(t *testing.T) {
 				require.Equal(t, 2, d.count("syncdir"))
 			}
 			w.shutdown()
+		})
+	}
+}
+
+// TestFIL_58_NewDirectoriesAreSynced: a synced segment is of no use when a directory above it is lost.
+func TestFIL_58_NewDirectoriesAreSynced(t *testing.T) {
+	t.Parallel()
+	for _, durability := range []Durability{Flushed, Synced} {
+		t.Run(durability.String(), func(t *testing.T) {
+			t.Parallel()
+			d := newFaultDisk()
+			var mu sync.Mutex
+			var synced []string
+			d.set(func(op, path string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if op == "syncdir" {
+					synced = append(synced, path)
+				}
+				return nil
+			})
+			root := t.TempDir()
+			base := filepath.Join(root, "a", "b", "fpm")
+			w := newRig(t, durable(durability, d), func(s *setup) { s.cfg.Base = base })
+			w.put(pass(1, 1))
+			w.shutdown()
+			if durability == Flushed {
+				require.Empty(t, synced)
+				return
+			}
+			require.Equal(t, []string{filepath.Join(root, "a"), root, w.dir}, synced, "for b, for a, for the segment")
 		})
 	}
 }

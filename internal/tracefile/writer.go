@@ -81,6 +81,9 @@ func NewWriter(cfg Config, obs Observer, logger *zap.Logger) *Writer {
 }
 
 func newWriter(cfg Config, obs Observer, logger *zap.Logger, disk fileSystem, limits limits) *Writer {
+	if cfg.Durability == Synced {
+		disk = durableDirectories{disk}
+	}
 	w := &Writer{
 		cfg:         cfg,
 		obs:         obs,
