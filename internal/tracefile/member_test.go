@@ -219,11 +219,12 @@ for path in sys.argv[1:]:
 	w.shutdown()
 }
 
-// command runs a tool; it need not be installed.
+// command runs a tool, which need not be installed unless CI_INTEROP_REQUIRED=1.
 func command(t *testing.T, env []string, name string, args ...string) (stdout string, installed bool) {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
+		require.NotEqual(t, "1", os.Getenv("CI_INTEROP_REQUIRED"), "%s is missing", name)
 		return "", false
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
