@@ -48,51 +48,65 @@ const (
 
 // Config is the configuration of the receiver.
 type Config struct {
-	// Endpoint is the one publisher to read; not together with Endpoints.
+	// Endpoint is the one publisher to read; not together with Endpoints. With
+	// neither it is tcp://127.0.0.1:20380.
 	Endpoint string `mapstructure:"endpoint"`
-	// Endpoints are the publishers to read.
+	// Endpoints are the publishers to read, at least one when set.
 	Endpoints []EndpointConfig `mapstructure:"endpoints"`
 
-	// Namespace is the Dynamo namespace of endpoints that name none.
+	// Namespace is the Dynamo namespace of endpoints that name none. Default:
+	// default.
 	Namespace string `mapstructure:"namespace"`
-	// Component is the Dynamo component of endpoints that name none.
+	// Component is the Dynamo component of endpoints that name none. Default:
+	// backend.
 	Component string `mapstructure:"component"`
 	// Backend names the engine of endpoints that name none, for fpm.backend.
+	// Default: none.
 	Backend string `mapstructure:"backend"`
 
-	// AcceptLegacy takes payloads without version and counter_id (STR-80).
+	// AcceptLegacy takes payloads without version and counter_id (STR-80). Default:
+	// false.
 	AcceptLegacy bool `mapstructure:"accept_legacy"`
-	// MaxMessageSize bounds the frames of one message together (STR-8).
+	// MaxMessageSize bounds the frames of one message together (STR-8), in bytes,
+	// more than 0. Default: 1MiB.
 	MaxMessageSize bytesize.Size `mapstructure:"max_message_size"`
 
+	// Connection are the times of the connections to the publishers.
 	Connection ConnectionConfig `mapstructure:"connection"`
-	Batch      BatchConfig      `mapstructure:"batch"`
-	Queue      QueueConfig      `mapstructure:"queue"`
+	// Batch says how many records and spans are handed on together.
+	Batch BatchConfig `mapstructure:"batch"`
+	// Queue bounds the records and spans that wait.
+	Queue QueueConfig `mapstructure:"queue"`
 
-	// ForgetAfter is how long the loss state of a silent stream is kept (STR-99).
+	// ForgetAfter is how long the loss state of a silent stream is kept (STR-99), at
+	// least metrics::stale_after. Default: 1h.
 	ForgetAfter time.Duration `mapstructure:"forget_after"`
-	// MaxStreams bounds the streams that have state (STR-99).
+	// MaxStreams bounds the streams that have state (STR-99), at least 1. Default:
+	// 4096.
 	MaxStreams int `mapstructure:"max_streams"`
 
-	Logs    LogsConfig    `mapstructure:"logs"`
+	// Logs is the form of the log records.
+	Logs LogsConfig `mapstructure:"logs"`
+	// Metrics says how the metrics are made.
 	Metrics MetricsConfig `mapstructure:"metrics"`
-	Traces  TracesConfig  `mapstructure:"traces"`
+	// Traces bounds the traces.
+	Traces TracesConfig `mapstructure:"traces"`
 }
 
 // EndpointConfig is one publisher, or one for each data-parallel rank.
 type EndpointConfig struct {
 	// Endpoint is host:port, tcp://host:port, ipc:///path or ipc://@abstract.
 	Endpoint string `mapstructure:"endpoint"`
-	// DPSize is the number of ranks; their ports follow each other, ipc paths
-	// get the suffixes .0 to .N-1 (STR-10). Not set: 1.
+	// DPSize is the number of ranks, at least 1; their ports follow each other, ipc
+	// paths get the suffixes .0 to .N-1 (STR-10). Not set: 1.
 	DPSize *int `mapstructure:"dp_size"`
-	// Namespace is the Dynamo namespace.
+	// Namespace is the Dynamo namespace; empty: the receiver's.
 	Namespace string `mapstructure:"namespace"`
-	// Component is the Dynamo component, exactly.
+	// Component is the Dynamo component, exactly; empty: the receiver's.
 	Component string `mapstructure:"component"`
 	// ProducerID names the owner of trace files; empty: the worker_id (STR-103).
 	ProducerID string `mapstructure:"producer_id"`
-	// Backend names the engine, for fpm.backend.
+	// Backend names the engine, for fpm.backend; empty: the receiver's.
 	Backend string `mapstructure:"backend"`
 	// Attributes are extra resource attributes: strings, numbers or booleans.
 	Attributes map[string]any `mapstructure:"attributes"`
@@ -100,56 +114,78 @@ type EndpointConfig struct {
 
 // ConnectionConfig are the times of the ZMTP client (ZMQ-12, ZMQ-29, ZMQ-47).
 type ConnectionConfig struct {
-	DialTimeout      time.Duration `mapstructure:"dial_timeout"`
+	// DialTimeout bounds the resolution of the name and the connect, at least 1ms.
+	// Default: 5s.
+	DialTimeout time.Duration `mapstructure:"dial_timeout"`
+	// HandshakeTimeout bounds the time from the connect to the subscription, at least
+	// 1ms. Default: 5s.
 	HandshakeTimeout time.Duration `mapstructure:"handshake_timeout"`
-	IdleTimeout      time.Duration `mapstructure:"idle_timeout"`
-	InitialBackoff   time.Duration `mapstructure:"initial_backoff"`
-	MaxBackoff       time.Duration `mapstructure:"max_backoff"`
+	// IdleTimeout is the silence of a peer after which it is left, 2s to 10m.
+	// Default: 10s.
+	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	// InitialBackoff is the longest first wait between two attempts, at least 1ms.
+	// Default: 500ms.
+	InitialBackoff time.Duration `mapstructure:"initial_backoff"`
+	// MaxBackoff is the longest wait between two attempts, at least InitialBackoff.
+	// Default: 10s.
+	MaxBackoff time.Duration `mapstructure:"max_backoff"`
 }
 
 // BatchConfig says when records are handed on (COL-70).
 type BatchConfig struct {
-	MaxRecords int           `mapstructure:"max_records"`
-	Timeout    time.Duration `mapstructure:"timeout"`
+	// MaxRecords is the most records or spans of a batch, at least 1. Default: 512.
+	MaxRecords int `mapstructure:"max_records"`
+	// Timeout is how long the first of a batch waits for more, at least 1ms. Default:
+	// 200ms.
+	Timeout time.Duration `mapstructure:"timeout"`
 }
 
 // QueueConfig bounds what waits for the next consumer, for each signal (STR-100).
 type QueueConfig struct {
-	MaxRecords int           `mapstructure:"max_records"`
-	MaxBytes   bytesize.Size `mapstructure:"max_bytes"`
+	// MaxRecords is the most records or spans that wait, at least batch::max_records.
+	// Default: 65536.
+	MaxRecords int `mapstructure:"max_records"`
+	// MaxBytes is the most bytes that wait, counting a record's payload and 512 for a
+	// span, at least max_message_size. Default: 64MiB.
+	MaxBytes bytesize.Size `mapstructure:"max_bytes"`
 }
 
 // LogsConfig is the form of log records.
 type LogsConfig struct {
-	// Body is map or msgpack.
+	// Body is map or msgpack. Default: map.
 	Body string `mapstructure:"body"`
-	// Heartbeats is keep or drop.
+	// Heartbeats is keep or drop. Default: keep.
 	Heartbeats string `mapstructure:"heartbeats"`
 }
 
 // MetricsConfig says how streams are measured.
 type MetricsConfig struct {
-	// Interval is the time between two emissions.
+	// Interval is the time between two emissions, at least 1ms. Default: 5s.
 	Interval time.Duration `mapstructure:"interval"`
 	// IdleAfter is how long after the last work a heartbeat sets the gauges to
-	// 0 (STR-97).
+	// 0 (STR-97): 0, or at least 1µs. Default: 3s.
 	IdleAfter time.Duration `mapstructure:"idle_after"`
 	// StaleAfter is how long a stream may be silent before its series end
-	// (STR-98) and it no longer counts as live (STR-99, STR-102).
+	// (STR-98) and it no longer counts as live (STR-99, STR-102), at least Interval.
+	// Default: 1m.
 	StaleAfter time.Duration `mapstructure:"stale_after"`
 	// Histogram is explicit or exponential: the form of the duration histogram.
+	// Default: explicit.
 	Histogram string `mapstructure:"histogram"`
-	// Buckets are the bounds of the explicit duration histogram, in seconds.
+	// Buckets are the bounds of the explicit duration histogram, in seconds, more than
+	// 0 and ascending, at least one. Default: 0.0005 to 30.
 	Buckets []float64 `mapstructure:"buckets"`
 }
 
 // TracesConfig bounds the traces.
 type TracesConfig struct {
-	// Window is the longest time that a trace covers.
+	// Window is the longest time that a trace covers, at least 1ms. Default: 10s.
 	Window time.Duration `mapstructure:"window"`
-	// MaxSpans is the most spans of a trace, its root included.
+	// MaxSpans is the most spans of a trace, its root included, at least 2. Default:
+	// 1000.
 	MaxSpans int `mapstructure:"max_spans"`
-	// MinDuration is the shortest pass that becomes a span.
+	// MinDuration is the shortest pass that becomes a span: 0, or at least 1µs.
+	// Default: 0.
 	MinDuration time.Duration `mapstructure:"min_duration"`
 }
 
