@@ -71,7 +71,10 @@ type RetentionConfig struct {
 	MaxAge time.Duration `mapstructure:"max_age"`
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Validator   = (*Config)(nil)
+	_ confmap.Unmarshaler = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	queue := exporterhelper.NewDefaultQueueConfig()
@@ -91,6 +94,17 @@ func createDefaultConfig() component.Config {
 		QueueConfig:      configoptional.Some(queue),
 		BackOffConfig:    retry,
 	}
+}
+
+// Unmarshal refuses fractions, which would be cut off without a word (ENV-8).
+func (c *Config) Unmarshal(conf *confmap.Conf) error {
+	var errs []error
+	for _, key := range []string{"max_segments", "max_open_files", "compression_level"} {
+		if number, ok := conf.Get(key).(float64); ok && number != math.Trunc(number) {
+			errs = append(errs, fmt.Errorf("%s must be an integer (got %v)", key, number))
+		}
+	}
+	return errors.Join(append(errs, conf.Unmarshal(c))...)
 }
 
 // Validate returns all faults at once, each with the key and the value (FIL-62).

@@ -9,20 +9,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/otelcol-fpm/otelcol-fpm/internal/bytesize"
+	"github.com/otelcol-fpm/otelcol-fpm/processor/fpmsampler"
+	"github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver"
 )
-
-// dropIn is the part of the drop-in example that belongs to this exporter (ENV-3).
-const dropIn = `fpm_trace:
-  enabled: ${env:DYN_FPM_TRACE:-0}
-  path: ${env:DYN_FPM_OUTPUT_PATH:-/tmp/dynamo-fpm}
-  roll_bytes: ${env:DYN_FPM_JSONL_GZ_ROLL_BYTES:-268435456}
-  max_segments: ${env:DYN_FPM_MAX_SEGMENTS:-4}
-`
 
 // testProvider does what the collector's environment and YAML providers do.
 type testProvider struct{ scheme string }
@@ -63,28 +58,96 @@ func resolve(t *testing.T, document string) *confmap.Conf {
 	return conf
 }
 
+// loadDropIn loads the exporter of the drop-in example (ENV-3).
 func loadDropIn(t *testing.T) (*Config, error) {
 	t.Helper()
-	conf, err := newResolver(t, dropIn).Resolve(t.Context())
-	if err != nil {
-		return nil, err
-	}
-	sub, err := conf.Sub("fpm_trace")
-	require.NoError(t, err)
 	cfg := defaultConfig()
-	if err := sub.Unmarshal(cfg); err != nil {
-		return nil, err
-	}
-	return cfg, confmap.Validate(cfg)
+	return cfg, loadDropInPart(t, "exporters::fpm_trace", cfg)
 }
 
-func TestENV3DefaultsOfTheDropIn(t *testing.T) {
+func loadDropInPart(t *testing.T, key string, cfg any) error {
+	t.Helper()
+	document, err := os.ReadFile("../../examples/dynamo/config.yaml")
+	require.NoError(t, err)
+	conf, err := newResolver(t, string(document)).Resolve(t.Context())
+	if err != nil {
+		return err
+	}
+	sub, err := conf.Sub(key)
+	require.NoError(t, err)
+	if err := sub.Unmarshal(cfg); err != nil {
+		return err
+	}
+	return confmap.Validate(cfg)
+}
+
+// unsetDropIn makes the defaults of the drop-in example apply.
+func unsetDropIn(t *testing.T) {
+	t.Helper()
 	for _, name := range []string{
-		"DYN_FPM_TRACE", "DYN_FPM_OUTPUT_PATH", "DYN_FPM_JSONL_GZ_ROLL_BYTES", "DYN_FPM_MAX_SEGMENTS",
+		"DYN_FPM_TRACE", "DYN_FPM_OUTPUT_PATH", "DYN_FPM_JSONL_GZ_ROLL_BYTES", "DYN_FPM_MAX_SEGMENTS", "DYN_FPM_MODE",
+		"DYN_FPM_SAMPLE_INTERVAL_MS", "DYN_FORWARDPASS_METRIC_PORT", "DYN_COMPONENT", "DYN_NAMESPACE",
 	} {
 		t.Setenv(name, "") // so that it is restored
 		require.NoError(t, os.Unsetenv(name))
 	}
+}
+
+func TestENV3SamplerOfTheDropIn(t *testing.T) {
+	unsetDropIn(t)
+	load := func() (*fpmsampler.Config, error) {
+		cfg := fpmsampler.NewFactory().CreateDefaultConfig().(*fpmsampler.Config)
+		return cfg, loadDropInPart(t, "processors::fpm_sampler", cfg)
+	}
+	cfg, err := load()
+	require.NoError(t, err)
+	require.EqualValues(t, "sampled", cfg.Mode)
+	require.Equal(t, 5*time.Second, cfg.Interval)
+
+	t.Setenv("DYN_FPM_MODE", "full")
+	t.Setenv("DYN_FPM_SAMPLE_INTERVAL_MS", "250")
+	cfg, err = load()
+	require.NoError(t, err)
+	require.EqualValues(t, "full", cfg.Mode)
+	require.Equal(t, 250*time.Millisecond, cfg.Interval)
+
+	for name, values := range map[string][]string{
+		"DYN_FPM_MODE":               {"", "all"},
+		"DYN_FPM_SAMPLE_INTERVAL_MS": {"", "0", "-1", "soon"},
+	} {
+		for _, value := range values {
+			t.Run(name+"="+value, func(t *testing.T) {
+				t.Setenv(name, value)
+				_, err := load()
+				require.Error(t, err)
+			})
+		}
+	}
+}
+
+func TestENV3ReceiverOfTheDropIn(t *testing.T) {
+	unsetDropIn(t)
+	load := func() *fpmreceiver.Config {
+		cfg := fpmreceiver.NewFactory().CreateDefaultConfig().(*fpmreceiver.Config)
+		require.NoError(t, loadDropInPart(t, "receivers::fpm", cfg))
+		return cfg
+	}
+	cfg := load()
+	require.Equal(t, "tcp://127.0.0.1:20380", cfg.Endpoint)
+	require.Equal(t, "backend", cfg.Component)
+	require.Equal(t, "default", cfg.Namespace)
+
+	t.Setenv("DYN_FORWARDPASS_METRIC_PORT", "20500")
+	t.Setenv("DYN_COMPONENT", "prefill")
+	t.Setenv("DYN_NAMESPACE", "other")
+	cfg = load()
+	require.Equal(t, "tcp://127.0.0.1:20500", cfg.Endpoint)
+	require.Equal(t, "prefill", cfg.Component)
+	require.Equal(t, "other", cfg.Namespace)
+}
+
+func TestENV3DefaultsOfTheDropIn(t *testing.T) {
+	unsetDropIn(t)
 	cfg, err := loadDropIn(t)
 	require.NoError(t, err)
 	require.False(t, bool(cfg.Enabled))
@@ -185,7 +248,7 @@ func TestENV8MaxSegments(t *testing.T) {
 			require.Equal(t, uint64(test.want), cfg.MaxSegments)
 		})
 	}
-	for _, value := range []string{"0", "-1", "", "4KiB", "big", "18446744073709551616", "18446744073709551615"} {
+	for _, value := range []string{"0", "-1", "", "1.5", "4KiB", "big", "18446744073709551616", "18446744073709551615"} {
 		t.Run("refused/"+value, func(t *testing.T) {
 			t.Setenv("DYN_FPM_MAX_SEGMENTS", value)
 			_, err := loadDropIn(t)
