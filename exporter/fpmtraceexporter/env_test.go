@@ -101,14 +101,14 @@ func TestENV3SamplerOfTheDropIn(t *testing.T) {
 	}
 	cfg, err := load()
 	require.NoError(t, err)
-	require.EqualValues(t, "sampled", cfg.Mode)
+	require.Equal(t, "sampled", cfg.Mode)
 	require.Equal(t, 5*time.Second, cfg.Interval)
 
 	t.Setenv("DYN_FPM_MODE", "full")
 	t.Setenv("DYN_FPM_SAMPLE_INTERVAL_MS", "250")
 	cfg, err = load()
 	require.NoError(t, err)
-	require.EqualValues(t, "full", cfg.Mode)
+	require.Equal(t, "full", cfg.Mode)
 	require.Equal(t, 250*time.Millisecond, cfg.Interval)
 
 	for name, values := range map[string][]string{

@@ -210,6 +210,21 @@ func TestFIL58RetriesKeepTheOrder(t *testing.T) {
 	})
 }
 
+// COL-65: a local write has no deadline, so that a slow disk makes no duplicates.
+func TestCOL65NoTimeoutOfAPush(t *testing.T) {
+	w := newFakeWriter()
+	limited := true
+	w.write = func(ctx context.Context, _ []tracefile.Record) ([]int, error) {
+		_, limited = ctx.Deadline()
+		return nil, nil
+	}
+	e := newTestExporter(t, flushed, w)
+	e.start(t)
+	require.NoError(t, e.ConsumeLogs(t.Context(), passLogs(t, "4192", 0, 1)))
+	require.NoError(t, e.Shutdown(t.Context()))
+	require.False(t, limited)
+}
+
 // COL-65: nothing is given up after five minutes, the default of the collector.
 func TestRetriesNeverGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

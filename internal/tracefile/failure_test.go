@@ -456,6 +456,23 @@ func wholeRows(t *testing.T, data []byte) []string {
 }
 
 // TestFIL_55_TextsSayWhatHappensToTheRows: only buffered rows wait in a queue of the writer.
+// TestFIL_55_AFailingProducerIsForgotten: with nothing left to write it fails no more.
+func TestFIL_55_AFailingProducerIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newFaultDisk()
+		w := newRig(t, durable(Flushed, d))
+		d.set(failing(errNoSpace, "create"))
+		_, err := w.Write(t.Context(), []Record{pass(1, 1)})
+		require.ErrorIs(t, err, errNoSpace)
+		require.ErrorIs(t, w.obs.status(), errNoSpace)
+		time.Sleep(61 * time.Minute)
+		require.Empty(t, w.everyProducer())
+		require.NoError(t, w.obs.status())
+		w.shutdown()
+	})
+}
+
 func TestFIL_55_TextsSayWhatHappensToTheRows(t *testing.T) {
 	t.Parallel()
 	for durability, want := range map[Durability]struct{ log, blocked string }{

@@ -120,6 +120,13 @@ func TestFIL_51_TooManyProducers(t *testing.T) {
 	require.Equal(t, 1, w.logs.FilterMessageSnippet("Too many producers").Len())
 }
 
+// TestFIL_51_FIL_29_FixedLimits: of producers, and of the streams of each.
+func TestFIL_51_FIL_29_FixedLimits(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 4096, defaultLimits().maxProducers)
+	require.Equal(t, 4096, defaultLimits().maxStreams)
+}
+
 func TestFIL_51_IdleProducerIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, durability := range []Durability{Buffered, Synced} {
@@ -181,6 +188,20 @@ func TestFIL_41_BoundedOpenFiles(t *testing.T) {
 			require.Equal(t, sequence(0, 9), w.counters(fmt.Sprint("p", p), 0))
 		}
 	})
+}
+
+// TestFIL_41_LeastRecentlyFlushed: that one is closed for another, not the one that was opened first.
+func TestFIL_41_LeastRecentlyFlushed(t *testing.T) {
+	t.Parallel()
+	d := newFaultDisk()
+	w := newRig(t, durable(Flushed, d), func(s *setup) { s.cfg.MaxOpenFiles = 2 })
+	for i, producer := range []string{"a", "b", "a", "c", "a"} {
+		w.put(passOf(producer, int64(i), uint64(i)))
+	}
+	require.Zero(t, d.count("reopen"))
+	w.put(passOf("b", 9, 9))
+	require.Equal(t, 1, d.count("reopen"))
+	w.shutdown()
 }
 
 // openSegments counts the segments that this process has open. Where there is no /proc it finds none.

@@ -49,6 +49,30 @@ func TestFIL_30_OldDataGoOnlyWhenNewDataAreOnDisk(t *testing.T) {
 	require.Equal(t, 7, most, "max_segments + the new one, for a moment")
 }
 
+// TestFIL_30_LowestFirst: by number, not by name.
+func TestFIL_30_LowestFirst(t *testing.T) {
+	t.Parallel()
+	w := newRig(t, func(s *setup) { s.idle = true })
+	var want []string
+	for _, i := range []uint64{999_998, 999_999, 1_000_000} {
+		want = append(want, w.path("4192", i))
+		writeFile(t, w.path("4192", i), "old")
+	}
+	w.shutdown()
+	disk := newFaultDisk()
+	var deleted []string
+	disk.set(func(op, path string) error {
+		if op == "unlink" && strings.HasSuffix(path, segmentSuffix) {
+			deleted = append(deleted, path)
+		}
+		return nil
+	})
+	next := w.next(func(s *setup) { s.disk, s.cfg.MaxSegments = disk, 1 })
+	next.enqueue(pass(1, 1))
+	next.shutdown()
+	require.Equal(t, want, deleted)
+}
+
 func TestFIL_32_ListsOnceASegment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
