@@ -26,9 +26,9 @@ func NewFactory() processor.Factory {
 }
 
 func createLogs(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Logs) (processor.Logs, error) {
-	return newLogs(set, cfg.(*Config), next)
+	return newLogs(set, cfg.(*Config), next) //nolint:contextcheck // counters need no context
 }
 
 func createTraces(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Traces) (processor.Traces, error) {
-	return newTraces(set, cfg.(*Config), next)
+	return newTraces(set, cfg.(*Config), next) //nolint:contextcheck // counters need no context
 }
