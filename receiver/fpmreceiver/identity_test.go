@@ -97,8 +97,8 @@ func distinct(all [][2]any) (once [][2]any) {
 func TestSTR_99_OverflowReachesTheLogs(t *testing.T) {
 	cfg := testConfig(nobody, nobody+"-2", nobody+"-3")
 	cfg.MaxStreams = 2
-	sink := &consumertest.LogsSink{}
-	r := start(t, cfg, sink)
+	sink, traces := &consumertest.LogsSink{}, &consumertest.TracesSink{}
+	r := startSignals(t, cfg, sink, &consumertest.MetricsSink{}, traces)
 	for endpoint, worker := range []string{"a", "b", "c"} {
 		r.feedNumbered(endpoint, 0, pass(worker, 0, 0), pass(worker, 0, 1))
 	}
@@ -108,6 +108,24 @@ func TestSTR_99_OverflowReachesTheLogs(t *testing.T) {
 	require.NoError(t, r.Shutdown(t.Context()))
 	require.Equal(t, 6, sink.LogRecordCount())
 	require.Contains(t, identities(sink), [2]any{"c", "c"})
+	require.Len(t, spans(traces), 2*(2+1), "two passes and a root for each stream with state")
+}
+
+// A stream is forgotten though nothing arrives anymore.
+func TestSTR_99_SilentStreamsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig(nobody)
+		cfg.ForgetAfter = 2 * time.Minute
+		r := start(t, cfg, &consumertest.LogsSink{})
+		r.feedNumbered(0, 0, pass("7", 0, 0))
+		time.Sleep(cfg.ForgetAfter - time.Second)
+		require.EqualValues(t, 1, r.metric("fpm_receiver_streams"))
+		time.Sleep(2 * time.Second)
+		require.Zero(t, r.metric("fpm_receiver_streams"))
+		r.feedNumbered(0, 50, pass("7", 0, 50))
+		require.Zero(t, r.metric("fpm_receiver_missing_records"), "a first one again")
+		require.NoError(t, r.Shutdown(t.Context()))
+	})
 }
 
 func TestResourceOfTheConfiguration(t *testing.T) {

@@ -6,6 +6,7 @@ package fpmreceiver
 import (
 	"bytes"
 	"encoding/hex"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -132,6 +133,11 @@ func TestBodies_STR_57_STR_104(t *testing.T) {
 	for i := range int64(20_000) {
 		manyKeys = fpm.AppendNil(fpm.AppendString(manyKeys, "k"+string(fpm.AppendString(nil, time.Duration(i).String())[1:])))
 	}
+	twice := fpm.AppendMapHeader(nil, 9)
+	twice = append(twice, golden()[1:]...)
+	for _, value := range []float64{1, math.NaN()} {
+		twice = fpm.AppendFloat(fpm.AppendString(twice, "extra"), value)
+	}
 	for _, tt := range []struct {
 		name, body string
 		payload    []byte
@@ -139,6 +145,7 @@ func TestBodies_STR_57_STR_104(t *testing.T) {
 	}{
 		{"map", bodyMap, golden(), pcommon.ValueTypeMap},
 		{"msgpack", bodyMsgpack, golden(), pcommon.ValueTypeBytes},
+		{"msgpack of a payload that is not canonical", bodyMsgpack, twice, pcommon.ValueTypeBytes},
 		{"an integer above 2^63-1", bodyMap, bigInt, pcommon.ValueTypeBytes},
 		{"a map of many keys", bodyMap, manyKeys, pcommon.ValueTypeBytes},
 	} {
@@ -203,13 +210,15 @@ func TestSTR_63b_Heartbeats(t *testing.T) {
 			cfg.Logs.Heartbeats = heartbeatsDrop
 		}
 		r := start(t, cfg, sink)
-		r.feedNumbered(0, 0, pass("7", 0, 0), heartbeat("7", 1), heartbeat("7", 2))
-		require.EqualValues(t, 3, r.metric("fpm_receiver_records"), "of nothing else but the logs")
+		untimed := fpm.AppendPayload(nil, &fpm.ForwardPass{WorkerID: []byte("7"), CounterID: 3, Scheduled: fpm.Scheduled{DecodeRequests: 1}})
+		queueOnly := fpm.AppendPayload(nil, &fpm.ForwardPass{WorkerID: []byte("7"), CounterID: 4, Queued: fpm.Queued{DecodeRequests: 1}})
+		r.feedNumbered(0, 0, pass("7", 0, 0), heartbeat("7", 1), heartbeat("7", 2), untimed, queueOnly)
+		require.EqualValues(t, 5, r.metric("fpm_receiver_records"), "of nothing else but the logs")
 		require.NoError(t, r.Shutdown(t.Context()))
 		if keep {
-			require.Equal(t, 3, sink.LogRecordCount())
+			require.Equal(t, 5, sink.LogRecordCount())
 		} else {
-			require.Equal(t, 1, sink.LogRecordCount())
+			require.Equal(t, 3, sink.LogRecordCount(), "no work in time is no heartbeat")
 		}
 	}
 }
@@ -239,6 +248,10 @@ func TestSTR_8_Oversize(t *testing.T) {
 	require.EqualValues(t, 1, r.metric("fpm_receiver_missing_records"), "STR-E14")
 	require.EqualValues(t, 3, r.metric("fpm_receiver_messages"))
 	require.EqualValues(t, 1, r.metric("fpm_receiver_disconnects", "reason", "too_large"))
+	lines := r.lines.FilterMessage("Invalid message").All()
+	require.Len(t, lines, 1, "STR-52")
+	require.Equal(t, "oversize", lines[0].ContextMap()["reason"])
+	require.Contains(t, lines[0].ContextMap()["error"], "max_message_size is 1000")
 }
 
 func TestSTR_52_OneLineAMinute(t *testing.T) {

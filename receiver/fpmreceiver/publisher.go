@@ -115,8 +115,12 @@ func (p *publisher) invalid(err error, length int) {
 		return
 	}
 	p.counts.invalid[reason].Add(1)
+	p.warnOfInvalid(reason, zap.Int("length", length))
+}
+
+func (p *publisher) warnOfInvalid(reason fpm.Reason, detail zap.Field) {
 	p.reports.warn("invalid_"+reason.String(), "Invalid message", func() []zap.Field {
-		return []zap.Field{zap.String("endpoint", p.name), zap.String("reason", reason.String()), zap.Int("length", length)}
+		return []zap.Field{zap.String("endpoint", p.name), zap.String("reason", reason.String()), detail}
 	})
 }
 
@@ -137,6 +141,7 @@ func (p *publisher) OnDisconnect(err *zmtp.Error) {
 	if err.Reason == zmtp.ReasonTooLarge {
 		p.counts.messages.Add(1)
 		p.counts.invalid[fpm.ReasonOversize].Add(1)
+		p.warnOfInvalid(fpm.ReasonOversize, zap.Error(err)) // which names the length
 	}
 }
 
