@@ -265,7 +265,7 @@ func members(t *testing.T, path string) []string {
 		text, err := io.ReadAll(z)
 		require.NoError(t, err)
 		all = append(all, string(text))
-		if err := z.Reset(reader); err == io.EOF { //nolint:errorlint // as documented
+		if err = z.Reset(reader); err == io.EOF { //nolint:errorlint // as documented
 			return all
 		}
 		require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestROW_13_FloatText(t *testing.T) {
+func TestROW_13_ROW_14_ROW_16_FloatText(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]float64{
 		"0.0": 0, "-0.0": math.Copysign(0, -1),

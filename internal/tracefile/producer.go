@@ -137,11 +137,11 @@ func (p *producer) place(r *row) verdict {
 
 // judge drops no row as a duplicate of one that is on no disk any more.
 func (p *producer) judge(r *row) judgment {
-	judgment := p.streams.judge(r)
-	if judgment == rowDuplicate && !p.series.holds() {
+	verdict := p.streams.judge(r)
+	if verdict == rowDuplicate && !p.series.holds() {
 		return p.streams.judge(r)
 	}
-	return judgment
+	return verdict
 }
 
 // roll begins a new segment. The batch is empty (FIL-27).

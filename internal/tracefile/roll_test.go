@@ -53,8 +53,8 @@ func TestFIL_22_RollExamples(t *testing.T) {
 	require.Len(t, full[1], 1)
 }
 
-// TestFIL_21_RollsOnDisk: the same through the writer, over flushes and at shutdown (FIL-26).
-func TestFIL_21_RollsOnDisk(t *testing.T) {
+// TestFIL_21_FIL_19_FIL_25_RollsOnDisk: the same through the writer, over flushes and at shutdown (FIL-26).
+func TestFIL_21_FIL_19_FIL_25_RollsOnDisk(t *testing.T) {
 	t.Parallel()
 	for rollBytes, want := range map[int64][][]int64{
 		1319: {{1}, {2}, {3}},

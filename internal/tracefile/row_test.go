@@ -181,7 +181,7 @@ func TestROW_1_OneObjectAndOneLineFeed(t *testing.T) {
 	}
 }
 
-func TestROW_2_KeyOrder(t *testing.T) {
+func TestROW_2_ROW_3_ROW_4_ROW_5_KeyOrder(t *testing.T) {
 	t.Parallel()
 	row := string(AppendRow(nil, Envelope{
 		TimestampMillis: math.MaxUint64, CaptureMode: "full", ObservedUnixMillis: 0,
@@ -279,6 +279,14 @@ func TestROW_20_NoStrayComma(t *testing.T) {
 			slices.Insert(slices.Clone(keys), at, fpm.AppendString(nil, "blob")), slices.Insert(slices.Clone(values), at, binary))
 		require.Equal(t, golden, rowOf(t, payload), at)
 	}
+}
+
+func TestROW_21_DuplicateKeys(t *testing.T) {
+	t.Parallel()
+	payload := appendPair(t, fpmtest.Golden(), "extra", fpm.AppendString(nil, "first"))
+	payload = appendPair(t, payload, "other", fpm.AppendString(nil, "only"))
+	payload = appendPair(t, payload, "extra", fpm.AppendString(nil, "last"))
+	require.Contains(t, rowOf(t, payload), `,"extra":"last","other":"only"}}`)
 }
 
 func TestCON_7_ListsAreKeptWhole(t *testing.T) {
