@@ -263,9 +263,8 @@ func TestZMQ7ReadyRefused(t *testing.T) {
 
 func TestZMQ9FormOfTheSubscription(t *testing.T) {
 	inBubble(t, Config{}, func(b *bubble) {
-		t := b.t
 		p := b.connectOld()
-		require.Equal(t, zmtptest.ClientGreeting+zmtptest.ClientReady+zmtptest.SubscribeMessage, string(p.Received()))
+		require.Equal(b.t, zmtptest.ClientGreeting+zmtptest.ClientReady+zmtptest.SubscribeMessage, string(p.Received()))
 	})
 	inBubble(t, Config{}, func(b *bubble) {
 		t := b.t

@@ -350,7 +350,6 @@ func TestZMQ53StatusChanges(t *testing.T) {
 
 func TestZMQ55EventsAndBytes(t *testing.T) {
 	inBubble(t, Config{}, func(b *bubble) {
-		t := b.t
 		p := b.connect()
 		sent := len(pubGreeting) + len(pubReady)
 		for _, chunk := range [][]byte{zmtptest.Message([]byte("x")), zmtptest.Ping(0, ""), []byte("\x01\x03ab")} {
@@ -359,21 +358,20 @@ func TestZMQ55EventsAndBytes(t *testing.T) {
 		}
 		synctest.Wait()
 		bytes, pings := b.io()
-		require.Equal(t, sent, bytes)
-		require.Equal(t, 1, pings)
+		require.Equal(b.t, sent, bytes)
+		require.Equal(b.t, 1, pings)
 		p.Close()
 		synctest.Wait()
 		b.requireEvents("connect 1", "up", "disconnect truncated", "down truncated")
 	})
 	inBubble(t, Config{}, func(b *bubble) {
-		t := b.t
 		p := b.connect()
 		p.Send(append(zmtptest.Ping(0, ""), 0x80))
 		p.WaitClosed()
 		synctest.Wait()
 		bytes, pings := b.io()
-		require.Equal(t, len(pubGreeting)+len(pubReady)+10, bytes, "those of the last read too")
-		require.Equal(t, 1, pings)
+		require.Equal(b.t, len(pubGreeting)+len(pubReady)+10, bytes, "those of the last read too")
+		require.Equal(b.t, 1, pings)
 	})
 	inBubble(t, Config{}, func(b *bubble) {
 		t := b.t

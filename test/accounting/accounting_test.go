@@ -64,8 +64,8 @@ func (s *story) spoil() {
 // count replaces the telemetry. A name may have a reason behind a blank.
 func (s *story) count(values map[string]float64) {
 	s.Telemetry = harness.Samples{}
-	for name, value := range values {
-		name, reason, _ := strings.Cut(name, " ")
+	for key, value := range values {
+		name, reason, _ := strings.Cut(key, " ")
 		s.Telemetry = append(s.Telemetry, harness.Sample{
 			Name: name, Value: value, Labels: map[string]string{"endpoint": at, "reason": reason, "signal": "logs"},
 		})

@@ -76,15 +76,15 @@ func tree(t *testing.T, root string) map[string]string {
 		what := info.Mode().String()
 		switch {
 		case info.Mode().IsRegular():
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
+			text, readErr := os.ReadFile(path)
+			if readErr != nil {
+				return readErr
 			}
 			what += " " + string(text)
 		case info.Mode()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(path)
-			if err != nil {
-				return err
+			target, readErr := os.Readlink(path)
+			if readErr != nil {
+				return readErr
 			}
 			what += " -> " + target
 		}
