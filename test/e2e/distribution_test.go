@@ -12,20 +12,34 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/otelcol-fpm/otelcol-fpm/test/harness"
 )
 
-// TestComponentsAreListed_COL18 looks at what the binary says it has.
+// TestComponentsAreListed_COL18 looks at what the binary says it has: these
+// components and no other.
 func TestComponentsAreListed_COL18(t *testing.T) {
 	output, code := harness.Run(t, "components")
 	require.Zero(t, code, output)
-	for _, section := range []struct{ title, component string }{
-		{"receivers:", "fpm"}, {"processors:", "fpm_sampler"}, {"exporters:", "fpm_trace"},
+	type component struct{ Name string }
+	var listed struct{ Receivers, Processors, Exporters, Connectors, Extensions []component }
+	require.NoError(t, yaml.Unmarshal([]byte(output), &listed))
+	for _, section := range []struct {
+		listed []component
+		want   string
+	}{
+		{listed.Receivers, "fpm otlp kafka"},
+		{listed.Processors, "fpm_sampler batch memory_limiter resource groupbyattrs"},
+		{listed.Exporters, "fpm_trace debug otlp_grpc otlp_http prometheus prometheus_remote_write kafka"},
+		{listed.Connectors, "forward span_metrics"},
+		{listed.Extensions, "healthcheckv2 pprof zpages file_storage"},
 	} {
-		_, rest, found := strings.Cut(output, section.title)
-		require.True(t, found, section.title)
-		require.Contains(t, rest, "- name: "+section.component+"\n")
+		var names []string
+		for _, c := range section.listed {
+			names = append(names, c.Name)
+		}
+		require.ElementsMatch(t, strings.Fields(section.want), names)
 	}
 }
 
@@ -99,21 +113,16 @@ func TestNoLibraryClientIsLinked_ZMQ70(t *testing.T) {
 	}
 }
 
+// foreignManifest is what somebody else has already.
 const foreignManifest = `
 dist:
   name: foreign
   module: example.com/foreign
   output_path: %[1]s/foreign
 receivers:
-  - gomod: github.com/otelcol-fpm/otelcol-fpm v0.0.0
-    import: github.com/otelcol-fpm/otelcol-fpm/receiver/fpmreceiver
   - gomod: go.opentelemetry.io/collector/receiver/otlpreceiver v0.165.0
-processors:
-  - gomod: github.com/otelcol-fpm/otelcol-fpm v0.0.0
-    import: github.com/otelcol-fpm/otelcol-fpm/processor/fpmsampler
+processors: []
 exporters:
-  - gomod: github.com/otelcol-fpm/otelcol-fpm v0.0.0
-    import: github.com/otelcol-fpm/otelcol-fpm/exporter/fpmtraceexporter
   - gomod: go.opentelemetry.io/collector/exporter/debugexporter v0.165.0
 providers:
   - gomod: go.opentelemetry.io/collector/confmap/provider/envprovider v1.71.0
@@ -122,17 +131,33 @@ replaces:
   - github.com/otelcol-fpm/otelcol-fpm => %[2]s
 `
 
+// mergeManifest adds the lines that README.md shows to a manifest of somebody else.
+func mergeManifest(t *testing.T, text string) []byte {
+	t.Helper()
+	var merged map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &merged))
+	ours := manifest(t).content
+	require.Len(t, ours, 3, "README.md says three lines")
+	for section, lines := range ours {
+		require.Len(t, lines, 1, section)
+		merged[section] = append(merged[section].([]any), lines.([]any)...)
+	}
+	out, err := yaml.Marshal(merged)
+	require.NoError(t, err)
+	return out
+}
+
 // TestForeignManifestBuilds builds a distribution of somebody else, outside the
-// repository, that adds our components by one line each.
+// repository, that adds our components by the lines of README.md.
 func TestForeignManifestBuilds(t *testing.T) {
 	harness.Long(t)
 	if os.Getenv("E2E_FOREIGN") == "" {
 		t.Skip("a build takes a minute: set E2E_FOREIGN=1")
 	}
 	dir, root := t.TempDir(), harness.Root(t)
-	manifest := filepath.Join(dir, "builder-config.yaml")
-	require.NoError(t, os.WriteFile(manifest, fmt.Appendf(nil, foreignManifest, dir, root), 0o600))
-	build := exec.CommandContext(t.Context(), "go", "tool", "-modfile=internal/tools/go.mod", "builder", "--config="+manifest)
+	path := filepath.Join(dir, "builder-config.yaml")
+	require.NoError(t, os.WriteFile(path, mergeManifest(t, fmt.Sprintf(foreignManifest, dir, root)), 0o600))
+	build := exec.CommandContext(t.Context(), "go", "tool", "-modfile=internal/tools/go.mod", "builder", "--config="+path)
 	build.Dir = root
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))
