@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -81,12 +82,26 @@ func (c *Collector) WaitSum(name string, labels Labels, want float64) {
 // Scrape reads a Prometheus endpoint.
 func Scrape(tb testing.TB, url string) Samples {
 	tb.Helper()
-	response, err := http.Get(url) //nolint:noctx // a local endpoint of the test
+	return ScrapeAs(tb, url, "")
+}
+
+// ScrapeAs asks for one of the text formats, by the value of Accept.
+func ScrapeAs(tb testing.TB, url, accept string) Samples {
+	tb.Helper()
+	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if accept != "" {
+		request.Header.Set("Accept", accept)
+	}
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	body, err := io.ReadAll(response.Body)
-	if err = errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
+	if err = errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK ||
+		!strings.HasPrefix(response.Header.Get("Content-Type"), cmp.Or(accept, "text/plain")) {
 		tb.Fatalf("%s: status %d, %v", url, response.StatusCode, err)
 	}
 	samples, err := parseSamples(string(body))

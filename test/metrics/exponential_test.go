@@ -19,9 +19,12 @@ var exponentialPasses = map[float64]float64{0.001: 10, 0.01: 20, 0.1: 30, 1: 40}
 
 const exponentialSum = 0.001*10 + 0.01*20 + 0.1*30 + 1*40
 
+// openMetrics is how a scraper asks for that format.
+const openMetrics = "application/openmetrics-text"
+
 // TestExponentialHistogram_COL91 reads one receiver with exponential histograms in
-// both ways. The text format has only +Inf, sum and count of them; remote write
-// brings the buckets to Prometheus.
+// every way that docs/metrics.md lists. Both text formats have only +Inf, sum and count
+// of them; a scrape by protobuf, and remote write, bring the buckets to Prometheus.
 func TestExponentialHistogram_COL91(t *testing.T) {
 	server := promtest.Start(t, promtest.Options{RemoteWrite: true, Features: []string{"native-histograms"}})
 	s := newStage(t, setup{
@@ -46,15 +49,13 @@ prometheus_remote_write:
 	of := harness.Labels{"fpm_pass_kind": "mixed"}
 	s.waitAlive("w", "fpm_forward_pass_duration_seconds_count", of, 100)
 	requireOnlyTotals(t, s.scrape(), of)
+	requireOnlyTotals(t, harness.ScrapeAs(t, "http://"+s.exporter+"/metrics", openMetrics), of)
 
-	const series = `fpm_forward_pass_duration_seconds{fpm_pass_kind="mixed"}`
-	var got []promtest.Series
-	harness.Eventually(t, func() bool {
-		alive()
-		got = server.Query(series)
-		return len(got) == 1 && got[0].Samples[0].Histogram != nil && got[0].Samples[0].Histogram.Count == 100
-	}, "Prometheus does not get the histogram: %v", got)
-	requireBuckets(t, got[0].Samples[0].Histogram)
+	// With this feature Prometheus asks for protobuf, as nothing else has such histograms.
+	scraper := s.prometheus("native-histograms")
+	requireNative(t, scraper, alive)
+	require.Empty(t, scraper.Query("fpm_forward_pass_duration_seconds_bucket"))
+	requireNative(t, server, alive)
 	requireFromZero(t, server)
 	// The end reaches Prometheus as a stale marker (COL-93).
 	var left []promtest.Series
@@ -63,6 +64,19 @@ prometheus_remote_write:
 		return len(left) == 0
 	}, "the series do not end")
 	requireMonotonic(t, server)
+}
+
+// requireNative waits until a server has all passes in one native histogram.
+func requireNative(t *testing.T, server *promtest.Server, alive func()) {
+	t.Helper()
+	var got []promtest.Series
+	harness.Eventually(t, func() bool {
+		alive()
+		got = server.Query(`fpm_forward_pass_duration_seconds{fpm_pass_kind="mixed"}`)
+		return len(got) == 1 && got[0].Samples[0].Histogram != nil && got[0].Samples[0].Histogram.Count == 100
+	}, "Prometheus does not get the histogram: %v", got)
+	requireBuckets(t, got[0].Samples[0].Histogram)
+	require.Len(t, server.Query("fpm_batch_tokens_bucket"), len(tokenBounds)+1, "fixed bounds stay classic")
 }
 
 func requireOnlyTotals(t *testing.T, samples harness.Samples, of harness.Labels) {
