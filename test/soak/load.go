@@ -66,6 +66,9 @@ func planLoad(length time.Duration, firstPort int, dir string) loadPlan {
 	return plan
 }
 
+// staleAfter is that of the receiver's metrics.
+func (p *loadPlan) staleAfter() time.Duration { return max(p.period/4, 5*time.Second) }
+
 func (p *loadPlan) streams() int { return len(p.groups) * ranksOfAGroup }
 
 func (p *loadPlan) describe() string {
@@ -76,6 +79,8 @@ func (p *loadPlan) describe() string {
 	fmt.Fprintf(&b, "- %d streams: the process is killed every %s, the next has another `worker_id`\n", ranksOfAGroup, short(p.period))
 	b.WriteString("- logs: every pass to trace files that roll at 1 MiB (about every 5 s) and are pruned at 4 segments; a sample of 5 s to others\n")
 	b.WriteString("- metrics: every 5 s to the Prometheus exporter, scraped every 15 s; traces: OTLP over HTTP\n")
+	fmt.Fprintf(&b, "- so that what is forgotten is forgotten many times in the run: `forget_after`, `idle_ttl` (defaults 1 h) and "+
+		"`metric_expiration` (5 min) are %s, `stale_after` (60 s) is %s\n", short(p.period), short(p.staleAfter()))
 	return b.String()
 }
 
@@ -134,5 +139,5 @@ service:
     logs/sampled: {receivers: [fpm], processors: [fpm_sampler], exporters: [fpm_trace/sampled]}
     metrics: {receivers: [fpm], exporters: [prometheus]}
     traces: {receivers: [fpm], exporters: [otlp_http]}
-`, endpoints.String(), p.period, max(p.period/4, 5*time.Second), dir, prometheus, pprof, otlp)
+`, endpoints.String(), p.period, p.staleAfter(), dir, prometheus, pprof, otlp)
 }
