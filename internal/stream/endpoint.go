@@ -50,7 +50,8 @@ type Endpoint struct {
 	registry *Registry
 	name     string
 	streams  map[streamID]*Stream
-	recent   list // its streams by last record
+	recent   list              // its streams by last record
+	named    map[int64]*Stream // by rank: who is known by the endpoint's name
 
 	invalid      invalidSequences
 	anyForwarded bool
@@ -102,7 +103,9 @@ func (e *Endpoint) judge(a Arrival, at position) Verdict {
 	v.Stream = s
 	if returned {
 		v.Returned = true
-		s.identity, v.Shared = e.registry.identify(s.key, a.ReceivedAt)
+		var identity string
+		identity, v.Shared = e.registry.identify(s.key, a.ReceivedAt)
+		s.setIdentity(identity)
 	}
 	v.Identity = s.identity
 	return v
@@ -132,9 +135,10 @@ func (e *Endpoint) first(a Arrival, at position) Verdict {
 		return v
 	}
 	v.Stream = &Stream{
-		key: key, endpoint: e, identity: v.Identity,
+		key: key, endpoint: e,
 		firstSeen: a.ReceivedAt, lastSeen: a.ReceivedAt, last: at,
 	}
+	v.Stream.setIdentity(v.Identity)
 	e.registry.insert(v.Stream)
 	return v
 }

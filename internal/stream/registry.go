@@ -59,6 +59,7 @@ func (r *Registry) Add(name string) (*Endpoint, error) {
 		registry: r,
 		name:     name,
 		streams:  make(map[streamID]*Stream),
+		named:    make(map[int64]*Stream),
 		recent:   list{links: linksInEndpoint},
 	}
 	r.endpoints[name] = e
@@ -119,9 +120,34 @@ func (r *Registry) identify(key fpm.StreamKey, now time.Time) (identity string, 
 		}
 	}
 	if shared || key.WorkerID == "" {
-		return key.Endpoint, shared
+		return r.fallback(key, now), shared
 	}
 	return key.WorkerID, false
+}
+
+// fallback is the endpoint's name, which one live stream of a rank can have: a
+// second one adds its worker_id, or the two would be merged.
+func (r *Registry) fallback(key fpm.StreamKey, now time.Time) string {
+	e := r.endpoints[key.Endpoint]
+	if holder := e.named[key.DPRank]; holder != nil && holder.key != key && !r.isStale(holder, now) {
+		return key.Endpoint + "/" + key.WorkerID
+	}
+	return key.Endpoint
+}
+
+// setIdentity names a stream and keeps who has the endpoint's own name.
+func (s *Stream) setIdentity(identity string) {
+	s.leaveIdentity()
+	s.identity = identity
+	if identity == s.key.Endpoint {
+		s.endpoint.named[s.key.DPRank] = s
+	}
+}
+
+func (s *Stream) leaveIdentity() {
+	if s.endpoint.named[s.key.DPRank] == s {
+		delete(s.endpoint.named, s.key.DPRank)
+	}
 }
 
 // makeRoom makes place for one more stream by the rule of STR-99.
@@ -163,6 +189,7 @@ func (r *Registry) insert(s *Stream) {
 func (r *Registry) forget(s *Stream) {
 	id := streamID{workerID: s.key.WorkerID, dpRank: s.key.DPRank}
 	delete(s.endpoint.streams, id)
+	s.leaveIdentity()
 	s.endpoint.recent.remove(s)
 	r.recent.remove(s)
 	delete(r.workers[id], s)

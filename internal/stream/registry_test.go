@@ -271,3 +271,27 @@ func TestSTR_90_GiantWorkerID(t *testing.T) {
 	require.True(t, v.Restart, "another worker_id all the same (STR-72)")
 	require.Equal(t, 1, r.Len())
 }
+
+// Two live streams of one endpoint and rank are never known by one name, also
+// when both fall back to the endpoint's (STR-E17, STR-73, STR-102).
+func TestSTR_102_OneNameForEachStreamOfAnEndpoint(t *testing.T) {
+	r := NewRegistry(testConfig())
+	e := newEndpoints(t, r, "A", "B")
+	for _, worker := range []string{"7", "8"} {
+		e[0].Observe(at(start, worker, 0, 1))
+	}
+	require.Equal(t, "B", e[1].Observe(at(start, "7", 0, 1)).Identity)
+	require.Equal(t, "B/8", e[1].Observe(at(start, "8", 0, 1)).Identity)
+	require.Equal(t, "B/", e[1].Observe(at(start, "", 0, 1)).Identity)
+	require.Equal(t, "B", e[1].Observe(at(start, "", 1, 1)).Identity, "another rank is another series")
+	require.Equal(t, "B", e[1].Observe(at(start, "7", 0, 2)).Identity, "kept while live")
+
+	back := start.Add(testConfig().StaleAfter)
+	require.Equal(t, "B", e[1].Observe(at(back, "", 0, 2)).Identity, "the holder is stale")
+	require.Equal(t, "7", e[1].Observe(at(back, "7", 0, 3)).Identity, "A's is stale too")
+	require.Equal(t, "B", e[1].Observe(at(back, "", 0, 3)).Identity)
+
+	forgotten := back.Add(testConfig().ForgetAfter)
+	r.Sweep(forgotten)
+	require.Empty(t, e[1].named)
+}

@@ -39,7 +39,8 @@ type position struct {
 func (s *Stream) Key() fpm.StreamKey { return s.key }
 
 // Identity is the service.instance.id of the stream: its worker_id, or the
-// endpoint (STR-73, STR-102).
+// endpoint (STR-73, STR-102), or both where the endpoint has two such streams of a
+// rank.
 func (s *Stream) Identity() string { return s.identity }
 
 // FirstSeen is the receive time of the stream's first record.
