@@ -29,7 +29,6 @@ type Component[V component.Component] struct {
 	start    sync.Once
 	startErr error
 	shutdown sync.Once
-	stopErr  error
 	status   statusFanOut
 }
 
@@ -72,13 +71,14 @@ func (c *Component[V]) Start(ctx context.Context, host component.Host) error {
 	return c.startErr
 }
 
-// Shutdown stops the component once and frees its key.
-func (c *Component[V]) Shutdown(ctx context.Context) error {
+// Shutdown stops the component once and frees its key. Only the first pipeline gets
+// the error: the service joins those of all, and would tell one loss twice.
+func (c *Component[V]) Shutdown(ctx context.Context) (err error) {
 	c.shutdown.Do(func() {
-		c.stopErr = c.component.Shutdown(ctx)
+		err = c.component.Shutdown(ctx)
 		c.remove()
 	})
-	return c.stopErr
+	return err
 }
 
 // reportingHost passes on what the component reports to every pipeline's host.

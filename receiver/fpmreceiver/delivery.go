@@ -60,6 +60,7 @@ type delivery[T item] struct {
 	timeout      time.Duration    // after which a smaller one goes
 	queue        *fairqueue.Queue[T]
 	consume      func(context.Context, []T) error
+	items        string // what errors call them
 	initialRetry time.Duration
 
 	// ctx is that of the consumer; its end gives up what is still to deliver.
@@ -76,12 +77,12 @@ type delivery[T item] struct {
 	abandoned bool
 }
 
-func newDelivery[T item](cfg *Config, retry time.Duration, consume func(context.Context, []T) error) *delivery[T] {
+func newDelivery[T item](cfg *Config, retry time.Duration, items string, consume func(context.Context, []T) error) *delivery[T] {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // shutdown cancels
 	return &delivery[T]{
 		limits:  batchLimits(cfg),
 		timeout: cfg.Batch.Timeout,
-		consume: consume, initialRetry: retry,
+		consume: consume, items: items, initialRetry: retry,
 		queue: fairqueue.New(fairqueue.Limits{
 			Items: cfg.Queue.MaxRecords,
 			Bytes: int64(cfg.Queue.MaxBytes),
@@ -208,7 +209,7 @@ func (d *delivery[T]) loss() error {
 	if d.lost == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%d records could not be handed on before the shutdown's deadline", d.lost)
+	err := fmt.Errorf("%d %s could not be handed on before the shutdown's deadline", d.lost, d.items)
 	if d.abandoned {
 		return fmt.Errorf("%w: the next component has not returned", err)
 	}

@@ -35,7 +35,7 @@ func newLogsSignal(r *fpmReceiver) *logsSignal {
 		asBytes:        r.cfg.Logs.Body == bodyMsgpack,
 		dropHeartbeats: r.cfg.Logs.Heartbeats == heartbeatsDrop,
 	}
-	s.delivery = newDelivery(r.cfg, r.retry, s.consume)
+	s.delivery = newDelivery(r.cfg, r.retry, "records", s.consume)
 	return s
 }
 

@@ -61,7 +61,7 @@ func newTracesSignal(r *fpmReceiver) *tracesSignal {
 		},
 		builder: fpmpdata.NewTracesBuilder(metadata.ScopeName, r.settings.BuildInfo.Version),
 	}
-	s.delivery = newDelivery(r.cfg, r.retry, s.consume)
+	s.delivery = newDelivery(r.cfg, r.retry, "spans", s.consume)
 	return s
 }
 
