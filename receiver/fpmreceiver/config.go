@@ -250,7 +250,7 @@ func (cfg *ConnectionConfig) validate() error {
 		duration("connection::initial_backoff", cfg.InitialBackoff),
 	)
 	if cfg.IdleTimeout < minIdleTimeout || cfg.IdleTimeout > maxIdleTimeout {
-		err = errors.Join(err, fmt.Errorf("connection::idle_timeout must be from %s to %s (got %s)", minIdleTimeout, maxIdleTimeout, cfg.IdleTimeout))
+		err = errors.Join(err, fmt.Errorf("connection::idle_timeout must be from %s to %s (got %s): a duration needs a unit, such as 10s", minIdleTimeout, maxIdleTimeout, cfg.IdleTimeout))
 	}
 	if cfg.MaxBackoff < cfg.InitialBackoff {
 		err = errors.Join(err, fmt.Errorf("connection::max_backoff must be at least connection::initial_backoff, %s (got %s)", cfg.InitialBackoff, cfg.MaxBackoff))
