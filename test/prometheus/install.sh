@@ -14,7 +14,7 @@ if [[ -x "$target/usr/bin/prometheus" ]]; then
 fi
 
 mkdir -p .cache
-work=$(mktemp -d "$PWD/.cache/prometheus.XXXXXX")
+work=$(mktemp -d -p "$PWD/.cache")
 trap 'rm -rf "$work"' EXIT
 
 # apt-get download writes into the current folder. It needs no other user to do so.
